@@ -1,6 +1,6 @@
 //! Calls about files and folders: one round trip each where the protocol can, as compounds.
 
-use crate::codec::{CLOSE, CREATE, ECHO, IOCTL, QUERY_DIRECTORY, QUERY_INFO, RELATED_FILE, SET_INFO};
+use crate::codec::{CLOSE, CREATE, ECHO, HEADER_BYTES, IOCTL, QUERY_DIRECTORY, QUERY_INFO, RELATED_FILE, SET_INFO};
 use crate::durable::Asked;
 use crate::file::{self, Create, Handle};
 use crate::ioctl;
@@ -17,6 +17,8 @@ use naslab_core::{
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+/// Where the oplock that an open got lies in its answer.
+const OPLOCK_AT: usize = HEADER_BYTES + 2;
 /// Most bytes of a folder asked for at once.
 const LISTING_BYTES: u32 = 1 << 20;
 
@@ -80,9 +82,17 @@ impl SmbSession {
     }
 
     /// Opens `name` on every connection that has handles of its own; only the first creates, cuts or deletes.
-    fn open_all(&mut self, name: &[u8], access: u32, disposition: u32, options: u32) -> Result<OpenFile> {
+    /// repeated: the client's name for the open, which was asked for before.
+    pub(crate) fn open_all(
+        &mut self,
+        name: &[u8],
+        access: u32,
+        disposition: u32,
+        options: u32,
+        repeated: Option<[u8; 16]>,
+    ) -> Result<OpenFile> {
         let count = if self.shared { 1 } else { self.links.len() };
-        let asked = self.asked_for(name, count == 1, options & file::OPTION_WRITE_THROUGH != 0)?;
+        let asked = self.asked_for(name, count == 1, options & file::OPTION_WRITE_THROUGH != 0, repeated)?;
         let mut durable = None;
         let mut handles: Vec<Handle> = Vec::with_capacity(count);
         for i in 0..count {
@@ -92,15 +102,18 @@ impl SmbSession {
             };
             let Asked { oplock, contexts, .. } = &asked;
             let create = Create { name, access, disposition, options, oplock: *oplock, contexts };
+            self.links[i].replays = i == 0 && repeated.is_some() && asked.durable.is_some();
             match self.create_on(i, "open", &create) {
                 Ok(handle) => {
                     handles.push(handle);
                     let granted = asked.durable.map_or(Ok(None), |asked| asked.granted(self.reply(i, 0)));
                     durable = self.guard(granted)?;
+                    self.events.lease_granted += u64::from(self.reply(i, 0).get(OPLOCK_AT).is_some_and(|b| *b != 0));
                 }
                 Err(error) => {
                     // The first error is the one to tell; the handles go with the session if this fails too.
                     handles.iter().enumerate().for_each(|(i, h)| drop(self.close_on(i, h)));
+                    self.note_unanswered(asked.durable);
                     return Err(error);
                 }
             }
@@ -259,7 +272,7 @@ impl Session for SmbSession {
     fn open(&mut self, path: &str, options: &OpenOptions) -> Result<FileId> {
         let (access, disposition, wanted) = options_of(options)?;
         let name = self.path(path)?;
-        let open = self.open_all(&name, access, disposition, wanted).map_err(|e| e.with("path", path))?;
+        let open = self.open_named(&name, access, disposition, wanted).map_err(|e| e.with("path", path))?;
         Ok(self.remember(open))
     }
 
@@ -281,6 +294,10 @@ impl Session for SmbSession {
 
     fn reclaim(&mut self, path: &str, options: &OpenOptions, claim: &Claim) -> Result<Option<FileId>> {
         self.reclaim_file(path, options, claim)
+    }
+
+    fn repeat(&mut self) {
+        self.repeats = true;
     }
 
     unsafe fn submit(&mut self, op: &Op, buf: IoBuf, token: Token) -> Result<Submit> {

@@ -27,6 +27,8 @@ pub(crate) const FLAG_RESPONSE: u32 = 0x1;
 pub(crate) const FLAG_ASYNC: u32 = 0x2;
 pub(crate) const FLAG_RELATED: u32 = 0x4;
 pub(crate) const FLAG_SIGNED: u32 = 0x8;
+/// The request was sent before, and its answer was lost.
+pub(crate) const FLAG_REPLAY: u32 = 0x2000_0000;
 
 /// First bytes of a plain and of an encrypted message.
 pub(crate) const PLAIN_MAGIC: [u8; 4] = [0xFE, b'S', b'M', b'B'];

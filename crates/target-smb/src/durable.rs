@@ -9,7 +9,7 @@ use crate::codec::{broken, Put, View, CREATE, HEADER_BYTES};
 use crate::crypto::random;
 use crate::file::{self, Create, Handle};
 use crate::link::Part;
-use crate::negotiate::LostSession;
+use crate::negotiate::{Client, LostSession};
 use crate::options::Lease;
 use crate::session::{OpenFile, SmbSession};
 use crate::status;
@@ -36,6 +36,8 @@ const CONTEXTS_AT: usize = HEADER_BYTES + 80;
 /// Most contexts of one answer; those that are asked for are two.
 const MAX_CONTEXTS: usize = 16;
 const CLAIM_BYTES: usize = 53;
+/// Of an identity, without what was not answered.
+const IDENTITY_BYTES: usize = 40;
 /// Refusals of a claim that pass, or that are of the session or the share: another attempt may get the file.
 const ASK_AGAIN: [u32; 9] = [
     status::DEVICE_NOT_READY,
@@ -72,6 +74,14 @@ pub(crate) enum Durable {
 }
 
 impl Durable {
+    /// The client's name for the open, where it gives one.
+    fn create_guid(self) -> Option<[u8; 16]> {
+        match self {
+            Durable::V1 => None,
+            Durable::V2 { create_guid, .. } => Some(create_guid),
+        }
+    }
+
     /// The context that asks the server to keep an open.
     fn request(self, keep: Duration) -> (Name, Vec<u8>) {
         let Durable::V2 { create_guid, persistent } = self else { return (REQUEST_1, vec![0; 16]) };
@@ -196,14 +206,24 @@ pub(crate) struct Asked {
 impl SmbSession {
     /// What to ask for: a lease, an oplock, to keep the file, or nothing. alone: it has one handle. With handles on
     /// several connections, which count as clients of their own, one would break the lease of the other.
-    /// write_through: each write is to be durable, which a file that is claimed must be able to say.
-    pub(crate) fn asked_for(&self, name: &[u8], alone: bool, write_through: bool) -> Result<Asked> {
+    /// write_through: each write is to be durable, which a file that is claimed must be able to say. repeated: the
+    /// client's name for an open that was asked for before.
+    pub(crate) fn asked_for(
+        &self,
+        name: &[u8],
+        alone: bool,
+        write_through: bool,
+        repeated: Option<[u8; 16]>,
+    ) -> Result<Asked> {
         let has_lease = self.limits.leases || self.plan.options.lease != Lease::None;
         let is_sound = alone && has_lease && (self.limits.write_through || !write_through);
         let durable = match self.client.keep.filter(|_| is_sound) {
             None => None,
             Some(_) if !self.limits.leases_2 => Some(Durable::V1),
-            Some(_) => Some(Durable::V2 { create_guid: random()?, persistent: self.limits.persistent }),
+            Some(_) => {
+                let create_guid = repeated.map_or_else(random, Ok)?;
+                Some(Durable::V2 { create_guid, persistent: self.limits.persistent })
+            }
         };
         let mut list = Vec::new();
         if let (Some(durable), Some(keep)) = (durable, self.client.keep) {
@@ -212,6 +232,31 @@ impl SmbSession {
         let (oplock, key) = self.put_lease(|| self.lease_key(name), durable.is_some(), &mut list);
         let lease = key.filter(|_| self.client.keep.is_some()).map(|key| HeldLease { key, name: name.to_vec() });
         Ok(Asked { oplock, contexts: contexts(&list), durable, lease })
+    }
+
+    /// Opens a file. What was asked for is remembered where the session is lost before the answer: the next one asks
+    /// by the same name, and says that it does so again (MS-SMB2 3.3.5.9.10). A server that still has that open
+    /// answers with it; to others it is an open like any other.
+    pub(crate) fn open_named(&mut self, name: &[u8], access: u32, disposition: u32, options: u32) -> Result<OpenFile> {
+        let repeated = match std::mem::take(&mut self.repeats) {
+            true => self.client.unanswered.take(),
+            false => None,
+        };
+        let opened = self.open_all(name, access, disposition, options, repeated);
+        match opened {
+            // The open is there, and is not to be had by its name.
+            Err(error) if repeated.is_some() && error.status == i64::from(status::DUPLICATE_OBJECTID) => {
+                self.open_all(name, access, disposition, options, None)
+            }
+            opened => opened,
+        }
+    }
+
+    /// Remembers what a session that was lost was not answered.
+    pub(crate) fn note_unanswered(&mut self, asked: Option<Durable>) {
+        if self.alive().is_err() {
+            self.client.unanswered = asked.and_then(Durable::create_guid);
+        }
     }
 
     /// Adds the context of a lease, where there is to be one: the level of oplock that goes with it, and its key.
@@ -268,13 +313,19 @@ impl SmbSession {
         let mut out = self.client.guid.to_vec();
         out.u64(self.links[0].session_id);
         out.put(&self.server);
+        self.client.unanswered.iter().for_each(|name| out.put(name));
         out
     }
 
-    /// Reads `identity_of`: the client and its session.
-    pub(crate) fn parse_identity(identity: &[u8]) -> Result<([u8; 16], LostSession)> {
+    /// Reads `identity_of`: the client, its session, and what that one was not answered.
+    pub(crate) fn parse_identity(identity: &[u8]) -> Result<Client> {
         let view = View(identity);
-        Ok((view.array(0)?, LostSession { id: view.u64(16)?, server: view.array(24)? }))
+        let lost = LostSession { id: view.u64(16)?, server: view.array(24)? };
+        let unanswered = match identity.len() {
+            IDENTITY_BYTES => None,
+            _ => Some(view.array(IDENTITY_BYTES)?),
+        };
+        Ok(Client { guid: view.array(0)?, lost: Some(lost), keep: None, unanswered })
     }
 
     pub(crate) fn claim_of(&self, file: FileId) -> Option<Claim> {

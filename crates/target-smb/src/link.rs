@@ -1,13 +1,14 @@
 //! One connection: requests are framed, signed or encrypted and sent; `receive.rs` takes the answers.
 
 use crate::codec::{
-    broken, Put, RequestHeader, FLAG_RELATED, FLAG_SIGNED, HEADER_BYTES, OPLOCK_BREAK, TRANSFORM_BYTES,
+    broken, Put, RequestHeader, FLAG_RELATED, FLAG_REPLAY, FLAG_SIGNED, HEADER_BYTES, OPLOCK_BREAK, TRANSFORM_BYTES,
 };
 use crate::crypto::{Preauth, Signer};
 use crate::seal::Seal;
 use crate::window::{Kind, Pending, Window};
 use naslab_core::{limit, Error, ErrorKind, IoBuf, Result};
 use naslab_wire::{ready, Wire};
+use std::mem::take;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -120,6 +121,8 @@ pub(crate) struct Link {
     pub finished: Vec<Finished>,
     pub replies: Replies,
     pub events: LinkEvents,
+    /// The next call was made before, and its answer was lost.
+    pub replays: bool,
     /// Built and not sent.
     out: Vec<u8>,
     /// One received message, out of its envelope.
@@ -155,6 +158,7 @@ impl Link {
             finished: Vec::new(),
             replies: Replies::default(),
             events: LinkEvents::default(),
+            replays: false,
             out: Vec::with_capacity(2 * BATCH_BYTES),
             clear: Vec::new(),
             owed: Vec::new(),
@@ -272,8 +276,9 @@ impl Link {
         let last = parts.len() - 1;
         let total = sizes.enumerate().map(|(n, s)| if n == last { s } else { s.next_multiple_of(8) }).sum();
         let frame = self.begin_frame(total);
+        let all = if signed { FLAG_SIGNED } else { 0 } | if take(&mut self.replays) { FLAG_REPLAY } else { 0 };
         for (n, part) in parts.iter().enumerate() {
-            let flags = if signed { FLAG_SIGNED } else { 0 } | if n > 0 { FLAG_RELATED } else { 0 };
+            let flags = all | if n > 0 { FLAG_RELATED } else { 0 };
             let mut header = self.header(part.command, part.charge, flags);
             let size = HEADER_BYTES + part.body.len();
             if n < last {
@@ -341,7 +346,7 @@ pub(crate) fn flush(links: &mut [Link], i: usize, apart: &[u8]) -> Result<()> {
         links[i].pay_owed();
     }
     loop {
-        let mut out = std::mem::take(&mut links[i].out);
+        let mut out = take(&mut links[i].out);
         let sent = if out.is_empty() && apart.is_empty() { Ok(()) } else { drain(links, i, [&out, apart]) };
         out.clear();
         // Acknowledgements may have been added meanwhile.

@@ -53,6 +53,8 @@ pub(crate) struct Client {
     pub lost: Option<LostSession>,
     /// How long the server is asked to keep the files of a lost connection; None: not at all.
     pub keep: Option<Duration>,
+    /// By what the session before asked for a file that was to be kept, and was not answered.
+    pub unanswered: Option<[u8; 16]>,
 }
 
 /// A session whose connection was lost.
@@ -394,7 +396,7 @@ pub(crate) mod tests {
     use crate::options::SmbOptions;
     use proptest::prelude::*;
 
-    const CLIENT: Client = Client { guid: [1; 16], lost: None, keep: None };
+    const CLIENT: Client = Client { guid: [1; 16], lost: None, keep: None, unanswered: None };
 
     fn plan(change: impl FnOnce(&mut SmbOptions)) -> Plan {
         let mut options =

@@ -72,6 +72,17 @@ pub enum Lease {
     Rwh,
 }
 
+impl Lease {
+    /// The rights that are asked for, in words. keep: of files that the server is to keep for a lost connection.
+    pub(crate) fn asked(self, keep: bool) -> &'static str {
+        match (self, keep) {
+            (Lease::Rwh, _) => "read, write and handle",
+            (Lease::None, true) => "read and handle",
+            (Lease::None, false) => "none",
+        }
+    }
+}
+
 /// Options of one SMB target.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]

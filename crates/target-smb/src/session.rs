@@ -42,6 +42,8 @@ pub(crate) struct Events {
     pub credit_wait: u64,
     pub split: u64,
     pub short_write: u64,
+    /// Opens with the lease or the oplock that they had asked for, or part of it.
+    pub lease_granted: u64,
 }
 
 /// An open file: one handle per connection, or one for all where they share a session.
@@ -63,6 +65,8 @@ pub(crate) struct SmbSession {
     /// The connections share one session and its handles.
     pub shared: bool,
     pub client: Client,
+    /// The next call was made in the session before.
+    pub repeats: bool,
     /// The server's name for itself.
     pub server: [u8; 16],
     pub files: Vec<Option<OpenFile>>,
@@ -88,6 +92,7 @@ impl SmbSession {
             limits,
             shared,
             client,
+            repeats: false,
             server: [0; 16],
             files: Vec::new(),
             events: Events::default(),
@@ -443,6 +448,7 @@ impl SmbSession {
             ("split", self.events.split),
             ("short_write", self.events.short_write),
             ("pending", sum(|l| l.events.pending)),
+            ("lease_granted", self.events.lease_granted),
             ("lease_break", sum(|l| l.events.lease_break)),
             ("oplock_break", sum(|l| l.events.oplock_break)),
         ]

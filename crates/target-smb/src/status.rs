@@ -27,6 +27,8 @@ pub(crate) const LOGON_FAILURE: u32 = 0xC000_006D;
 pub(crate) const NOT_SUPPORTED: u32 = 0xC000_00BB;
 /// A name is taken.
 pub(crate) const OBJECT_NAME_COLLISION: u32 = 0xC000_0035;
+/// The client's name for an open is taken.
+pub(crate) const DUPLICATE_OBJECTID: u32 = 0xC000_022A;
 /// No such share.
 pub(crate) const BAD_NETWORK_NAME: u32 = 0xC000_00CC;
 /// The share was removed.
@@ -176,6 +178,7 @@ const TABLE: &[Row] = &[
     (0xC000_020C, "STATUS_CONNECTION_DISCONNECTED", ErrorKind::Disconnected, "the server ended the connection"),
     (0xC000_020D, "STATUS_CONNECTION_RESET", ErrorKind::Disconnected, "the server ended the connection"),
     (0xC000_0225, "STATUS_NOT_FOUND", ErrorKind::NotFound, "nothing has this name"),
+    (DUPLICATE_OBJECTID, "STATUS_DUPLICATE_OBJECTID", ErrorKind::Io, "the server has this open already, for another session"),
     (0xC000_0233, "STATUS_DOMAIN_CONTROLLER_NOT_FOUND", ErrorKind::Permission,
      "the server finds no domain controller that could check the login: look at the domain, or use a local account"),
     (0xC000_026D, "STATUS_DFS_UNAVAILABLE", ErrorKind::Unsupported,

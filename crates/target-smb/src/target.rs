@@ -167,8 +167,8 @@ impl Site {
             None => Ok(client),
             Some((keep, [])) => Ok(Client { keep: Some(keep), ..client }),
             Some((keep, lost)) => {
-                let (guid, lost) = SmbSession::parse_identity(lost).map_err(foreign)?;
-                Ok(Client { guid, lost: Some(lost), keep: Some(keep) })
+                let before = SmbSession::parse_identity(lost).map_err(foreign)?;
+                Ok(Client { keep: Some(keep), ..before })
             }
         }
     }
@@ -320,10 +320,18 @@ impl Site {
             ("credits_wanted", server.credits_for(self.plan.options.depth).to_string()),
             ("multichannel", multichannel.into()),
         ];
-        let keep = connected.server.offer.client.keep.map(|_| ("durable_handles", "asked".to_string()));
+        let keep = connected.server.offer.client.keep;
+        let leases = ("leases", self.plan.options.lease.asked(keep.is_some()).to_string());
+        let keep = keep.map(|_| ("durable_handles", "asked".to_string()));
         let behind =
             self.named.iter().flat_map(|named| [("dfs_path", named.unc()), ("dfs_target", self.place().unc())]);
-        facts.into_iter().chain(keep).chain(behind).map(|(name, value)| (name.to_string(), value)).collect()
+        facts
+            .into_iter()
+            .chain([leases])
+            .chain(keep)
+            .chain(behind)
+            .map(|(name, value)| (name.to_string(), value))
+            .collect()
     }
 }
 

@@ -5,7 +5,7 @@ mod fake;
 
 use fake::{Fake, Fault, Stage};
 use naslab_core::{
-    Completion, Error, ErrorKind, FileId, IoBuf, Op, OpKind, OpenOptions, Result, Session, SyncMode, Target,
+    Completion, Create, Error, ErrorKind, FileId, IoBuf, Op, OpKind, OpenOptions, Result, Session, SyncMode, Target,
 };
 use naslab_target_smb::{Auth, Lease, SmbOptions, SmbTarget};
 use std::time::Duration;
@@ -236,6 +236,36 @@ fn what_connections_without_channels_cannot_use_is_closed() {
     let mut second = SmbTarget::new(two).unwrap().connect_lasting(0, KEEP, &identity).unwrap();
     assert_eq!(second.reclaim("file", &options, &claim).unwrap(), None);
     assert_eq!(server.seen.lock().unwrap().closed, 1);
+}
+
+/// The client's names for an open whose answer was lost, for the open that repeats it and for one after that, each with
+/// whether it was said to be asked for again. refusal: of what is asked for again; 0 for none.
+fn asked_again(refusal: u32) -> Vec<(Vec<u8>, bool)> {
+    let server = Fake::start(Stage::Create, Fault::Loses(refusal));
+    let target = target(server.port);
+    let options = OpenOptions { read: true, write: true, create: Create::New, ..OpenOptions::default() };
+    let mut first = target.connect_lasting(0, KEEP, &[]).unwrap();
+    assert_eq!(first.open("file", &options).unwrap_err().kind, ErrorKind::Disconnected);
+    // An attempt that fails before anything is repeated hands on what it knew.
+    let attempt = target.connect_lasting(0, KEEP, &first.identity()).unwrap();
+    let mut second = target.connect_lasting(0, KEEP, &attempt.identity()).unwrap();
+    second.repeat();
+    second.open("file", &options).unwrap();
+    second.open("another", &options).unwrap();
+    assert_eq!(second.identity().len(), 40, "nothing is left to be repeated");
+    let seen = server.seen.lock().unwrap();
+    seen.asked.clone()
+}
+
+#[test]
+fn an_open_whose_answer_was_lost_is_asked_for_again_under_its_name() {
+    let asked = asked_again(0);
+    assert_eq!(asked.iter().map(|(_, is_replay)| *is_replay).collect::<Vec<_>>(), [false, true, false]);
+    assert!(asked[0].0 == asked[1].0 && asked[2].0 != asked[0].0);
+    const DUPLICATE_OBJECTID: u32 = 0xC000_022A;
+    let asked = asked_again(DUPLICATE_OBJECTID);
+    assert_eq!(asked.iter().map(|(_, is_replay)| *is_replay).collect::<Vec<_>>(), [false, true, false, false]);
+    assert!(asked[0].0 == asked[1].0 && asked[2].0 != asked[0].0, "the server kept it and does not give it");
 }
 
 #[test]

@@ -51,13 +51,16 @@ pub enum Fault {
     Refuses(u32),
     /// Grants them, and answers a flush only when the client has acknowledged that its lease is broken.
     Breaks,
+    /// Grants them, and loses the connection instead of its first answer to an open. An open that is asked for again is
+    /// refused with this status, if it is not 0.
+    Loses(u32),
     /// Grants a batch oplock and a durable handle of version 1, in SMB 2.0.2.
     Old,
 }
 
 impl Fault {
     fn is_durable(self) -> bool {
-        matches!(self, Fault::Keeps | Fault::Refuses(_) | Fault::Breaks | Fault::Old)
+        matches!(self, Fault::Keeps | Fault::Refuses(_) | Fault::Breaks | Fault::Loses(_) | Fault::Old)
     }
 }
 
@@ -68,6 +71,8 @@ pub struct Seen {
     pub replaced: Vec<u64>,
     /// Names of opens that asked for something beside the file, and the keys of their leases.
     pub leases: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The client's names for opens that were to be kept, and whether each was said to be asked for again.
+    pub asked: Vec<(Vec<u8>, bool)>,
     /// Files that were closed.
     pub closed: usize,
     /// The first byte of the server's name for itself.
@@ -249,6 +254,15 @@ fn framed_durably(fault: Fault, command: u16, request: &[u8], good: Vec<u8>, see
                 return good;
             }
             assert_eq!((name, &contexts[24..32]), (&b"DH2Q"[..], &[0x60, 0xEA, 0, 0, 2, 0, 0, 0][..]));
+            let (guid, is_replay) = (contexts[40..56].to_vec(), number(&request[16..20]) & 0x2000_0000 != 0);
+            assert_eq!(is_replay, seen.asked.iter().any(|(before, _)| *before == guid), "only what was asked for");
+            seen.asked.push((guid, is_replay));
+            match fault {
+                Fault::Loses(status) if status != 0 && is_replay => {
+                    return framed(5, id, status, 0, credits, &[9, 0, 0, 0, 0, 0, 0, 0, 0]);
+                }
+                _ => {}
+            }
             let at = (good.len() - 4) as u32;
             good[body + 80..body + 84].copy_from_slice(&at.to_le_bytes());
             good[body + 84..body + 88].copy_from_slice(&32u32.to_le_bytes());
@@ -292,6 +306,9 @@ fn answer_durably(
     seen.closed += usize::from(command == 6 && request[64 + 8..64 + 24] != [0xFF; 16]);
     let good = framed(command, id, status, 0, (number(&request[14..16]) as u16).max(1), &body);
     let good = framed_durably(fault, command, request, good, seen);
+    if matches!(fault, Fault::Loses(_)) && command == 5 && seen.asked.len() == 1 {
+        return None;
+    }
     if (fault, command) == (Fault::Breaks, 7) {
         // From reading and handle to reading, to be acknowledged.
         let mut lease_break = vec![44, 0, 0, 0, 1, 0, 0, 0];
