@@ -173,6 +173,10 @@ pub struct Outage {
     pub reopened_files: u64,
     /// Operations that were outstanding and were submitted again.
     pub repeated_ops: u64,
+    /// Calls about files and folders that had no answer and were made again.
+    pub repeated_calls: u64,
+    /// Of these, those that the server had carried out, as it answered that a name is taken or gone.
+    pub calls_done_before: u64,
     /// Acknowledged writes that were read back, and their size.
     pub read_back_writes: u64,
     /// Their size in bytes.

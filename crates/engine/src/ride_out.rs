@@ -6,12 +6,15 @@
 //! left out of latency or throughput. This is the one place where the engine repeats anything, and only in runs that
 //! ask for it; each outage is part of the result.
 
+mod repeat;
+
 use crate::result::Outage;
 use naslab_core::{
     limit, monotonic_ns, Caps, Claim, Clock, Completion, Create, DirEntry, Error, ErrorKind, FileId, FileStat,
     FileTimes, FlushKind, IoBuf, Op, OpError, OpKind, OpenOptions, Result, Session, Space, Submit, Target, Token,
     WireCounters,
 };
+use repeat::Change;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -80,6 +83,7 @@ impl Target for LastingTarget {
             acknowledged: VecDeque::new(),
             answered_ns: monotonic_ns(),
             past: Past::default(),
+            outage: 0,
         }))
     }
 
@@ -175,6 +179,8 @@ struct LastingSession {
     /// When the server last answered an operation.
     answered_ns: u64,
     past: Past,
+    /// Which of the run's outages this session waited out last.
+    outage: usize,
 }
 
 /// What reading back found.
@@ -202,11 +208,11 @@ impl LastingSession {
         opened.map(|opened| opened.inner).ok_or_else(|| Error::new(ErrorKind::Invalid, "file", "this file is not open"))
     }
 
-    /// Carries out a call that may be repeated; once more after an outage.
+    /// Carries out a call that does the same if it is carried out twice; once more after an outage.
     fn lasting<T>(&mut self, mut call: impl FnMut(&mut LastingSession) -> Result<T>) -> Result<T> {
         match call(self) {
             Err(error) if is_away(error.kind) => {
-                self.ride(error)?;
+                self.ride_to_repeat(error)?;
                 call(self)
             }
             outcome => outcome,
@@ -297,12 +303,16 @@ impl LastingSession {
                         kept_files: is_anew.count() as u64 - reopened_files,
                         reopened_files,
                         repeated_ops: self.outstanding.len() as u64,
+                        repeated_calls: 0,
+                        calls_done_before: 0,
                         read_back_writes: read_back.writes,
                         read_back_bytes: read_back.bytes,
                         lost_writes: read_back.lost,
                         first_lost: read_back.first_lost,
                     };
-                    self.outages.lock().unwrap_or_else(PoisonError::into_inner).push(outage);
+                    let mut outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner);
+                    self.outage = outages.len();
+                    outages.push(outage);
                     return Ok(());
                 }
                 Err(failed) if failed.kind == ErrorKind::Interrupted => return Err(failed),
@@ -349,6 +359,7 @@ impl LastingSession {
 
     fn end_inner(&mut self) {
         let Some(ended) = self.inner.take() else { return };
+        self.identity = ended.identity();
         self.past.wire += ended.wire().unwrap_or_default();
         for (address, counted) in ended.wire_by_address() {
             *self.past.by_address.entry(address).or_default() += counted;
@@ -454,9 +465,10 @@ impl Session for LastingSession {
     fn open(&mut self, path: &str, options: &OpenOptions) -> Result<FileId> {
         // What was written is read back after an outage.
         let options = &OpenOptions { read: true, ..options.clone() };
-        let inner = match options.create == Create::Never && !options.truncate {
-            true => self.lasting(|s| s.inner()?.open(path, options))?,
-            false => self.inner()?.open(path, options)?,
+        let inner = match options.create {
+            Create::New => self.open_new(path, options)?,
+            // Nobody has written to it between the two: that it is emptied once more changes nothing.
+            _ => self.lasting(|s| s.inner()?.open(path, options))?,
         };
         let claim = self.inner()?.claim(inner);
         if options.write {
@@ -573,11 +585,11 @@ impl Session for LastingSession {
     }
 
     fn mkdir(&mut self, path: &str) -> Result<()> {
-        self.inner()?.mkdir(path)
+        self.change(Change::Mkdir(path))
     }
 
     fn rmdir(&mut self, path: &str) -> Result<()> {
-        self.inner()?.rmdir(path)
+        self.change(Change::Rmdir(path))
     }
 
     fn readdir(&mut self, path: &str) -> Result<Vec<DirEntry>> {
@@ -589,7 +601,7 @@ impl Session for LastingSession {
     }
 
     fn rename(&mut self, from: &str, to: &str) -> Result<()> {
-        self.inner()?.rename(from, to)?;
+        self.change(Change::Rename(from, to))?;
         for opened in self.files.iter_mut().flatten() {
             match opened.path.strip_prefix(from) {
                 Some(below) if below.is_empty() || below.starts_with('/') => opened.path = format!("{to}{below}"),
@@ -600,11 +612,11 @@ impl Session for LastingSession {
     }
 
     fn remove(&mut self, path: &str) -> Result<()> {
-        self.inner()?.remove(path)
+        self.change(Change::Remove(path))
     }
 
     fn discard(&mut self, path: &str, mark: Option<&str>) -> Result<()> {
-        self.inner()?.discard(path, mark)
+        self.change(Change::Discard(path, mark))
     }
 
     fn space(&mut self) -> Result<Space> {
@@ -615,6 +627,7 @@ impl Session for LastingSession {
         self.lasting(|s| s.inner()?.ping())
     }
 
+    /// Not repeated: half of a copy may be there, which cannot be told from what somebody else put there.
     fn server_copy(&mut self, from: &str, to: &str) -> Result<u64> {
         self.inner()?.server_copy(from, to)
     }
