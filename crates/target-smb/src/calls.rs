@@ -113,7 +113,7 @@ impl SmbSession {
                 Err(error) => {
                     // The first error is the one to tell; the handles go with the session if this fails too.
                     handles.iter().enumerate().for_each(|(i, h)| drop(self.close_on(i, h)));
-                    self.note_unanswered(asked.durable);
+                    self.note_unanswered(&asked);
                     return Err(error);
                 }
             }
@@ -488,6 +488,10 @@ impl SmbSession {
         let query = file::query_standard();
         let first = Part { command: CREATE, charge: 1, body: &create };
         let asked = self.compound(0, "remove", &[first, Part { command: QUERY_INFO, charge: 1, body: &query }]);
+        let asked = match asked {
+            Err(error) if error.kind == ErrorKind::NotFound => return Err(error),
+            asked => asked,
+        };
         self.alive()?;
         let created = file::parse_create(self.reply(0, 0))?;
         let links = asked.and_then(|()| file::output(self.reply(0, 1)).and_then(file::parse_links)).unwrap_or(0);

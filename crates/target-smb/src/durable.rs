@@ -9,7 +9,7 @@ use crate::codec::{broken, Put, View, CREATE, HEADER_BYTES};
 use crate::crypto::random;
 use crate::file::{self, Create, Handle};
 use crate::link::Part;
-use crate::negotiate::{Client, LostSession};
+use crate::negotiate::{Client, LostSession, Unanswered};
 use crate::options::Lease;
 use crate::session::{OpenFile, SmbSession};
 use crate::status;
@@ -38,6 +38,8 @@ const MAX_CONTEXTS: usize = 16;
 const CLAIM_BYTES: usize = 53;
 /// Of an identity, without what was not answered.
 const IDENTITY_BYTES: usize = 40;
+/// In an identity: everything was answered.
+const NOTHING: Unanswered = Unanswered { create_guid: [0; 16], key: [0; 16] };
 /// Refusals of a claim that pass, or that are of the session or the share: another attempt may get the file.
 const ASK_AGAIN: [u32; 9] = [
     status::DEVICE_NOT_READY,
@@ -57,6 +59,13 @@ pub(crate) struct HeldLease {
     pub key: [u8; 16],
     /// What the file is called now; empty once it was removed.
     pub name: Vec<u8>,
+}
+
+impl HeldLease {
+    /// Of a file that this session did not open.
+    pub fn nameless(key: [u8; 16]) -> HeldLease {
+        HeldLease { key, name: Vec::new() }
+    }
 }
 
 /// How an open file is claimed from a later session.
@@ -236,12 +245,15 @@ impl SmbSession {
 
     /// Opens a file. What was asked for is remembered where the session is lost before the answer: the next one asks
     /// by the same name, and says that it does so again (MS-SMB2 3.3.5.9.10). A server that still has that open
-    /// answers with it; to others it is an open like any other.
+    /// answers with it; to others it is an open like any other, and the first one stays with them until its time is
+    /// over, with its lease.
     pub(crate) fn open_named(&mut self, name: &[u8], access: u32, disposition: u32, options: u32) -> Result<OpenFile> {
-        let repeated = match std::mem::take(&mut self.repeats) {
+        let lost = match std::mem::take(&mut self.repeats) {
             true => self.client.unanswered.take(),
             false => None,
         };
+        self.orphans.extend(lost.map(|lost| HeldLease { key: lost.key, name: name.to_vec() }));
+        let repeated = lost.map(|lost| lost.create_guid);
         let opened = self.open_all(name, access, disposition, options, repeated);
         match opened {
             // The open is there, and is not to be had by its name.
@@ -253,9 +265,11 @@ impl SmbSession {
     }
 
     /// Remembers what a session that was lost was not answered.
-    pub(crate) fn note_unanswered(&mut self, asked: Option<Durable>) {
+    pub(crate) fn note_unanswered(&mut self, asked: &Asked) {
         if self.alive().is_err() {
-            self.client.unanswered = asked.and_then(Durable::create_guid);
+            let (create_guid, lease) = (asked.durable.and_then(Durable::create_guid), asked.lease.as_ref());
+            self.client.unanswered =
+                create_guid.zip(lease).map(|(create_guid, lease)| Unanswered { create_guid, key: lease.key });
         }
     }
 
@@ -283,7 +297,8 @@ impl SmbSession {
     /// given to another file while the one that had it is open: a server refuses one key for two files (MS-SMB2
     /// 3.3.5.9.8).
     fn lease_key(&self, name: &[u8]) -> [u8; 16] {
-        let held = || self.files.iter().flatten().filter_map(|open| open.lease.as_ref());
+        let open = || self.files.iter().flatten().filter_map(|open| open.lease.as_ref());
+        let held = || open().chain(&self.orphans);
         if let Some(same) = held().find(|lease| lease.name == name) {
             return same.key;
         }
@@ -299,7 +314,8 @@ impl SmbSession {
 
     /// What was called `from`, or lies in a folder that was, is now called `to`; nothing of what was removed.
     pub(crate) fn moved(&mut self, from: &[u8], to: &[u8]) {
-        for lease in self.files.iter_mut().flatten().filter_map(|open| open.lease.as_mut()) {
+        let open = self.files.iter_mut().flatten().filter_map(|open| open.lease.as_mut());
+        for lease in open.chain(&mut self.orphans) {
             match lease.name.strip_prefix(from) {
                 Some([]) => lease.name = to.to_vec(),
                 Some(below @ [b'\\', 0, ..]) => lease.name = [to, below].concat(),
@@ -313,19 +329,28 @@ impl SmbSession {
         let mut out = self.client.guid.to_vec();
         out.u64(self.links[0].session_id);
         out.put(&self.server);
-        self.client.unanswered.iter().for_each(|name| out.put(name));
+        let Unanswered { create_guid, key } = self.client.unanswered.unwrap_or(NOTHING);
+        let orphans = self.orphans.iter().map(|lease| lease.key);
+        let more: Vec<[u8; 16]> = [create_guid, key].into_iter().chain(orphans).collect();
+        if self.client.unanswered.is_some() || more.len() > 2 {
+            more.iter().for_each(|each| out.put(each));
+        }
         out
     }
 
-    /// Reads `identity_of`: the client, its session, and what that one was not answered.
-    pub(crate) fn parse_identity(identity: &[u8]) -> Result<Client> {
+    /// Reads `identity_of`: the client with its session and what that one was not answered, and keys of leases that
+    /// may be those of opens that nobody has.
+    pub(crate) fn parse_identity(identity: &[u8]) -> Result<(Client, Vec<[u8; 16]>)> {
         let view = View(identity);
         let lost = LostSession { id: view.u64(16)?, server: view.array(24)? };
-        let unanswered = match identity.len() {
-            IDENTITY_BYTES => None,
-            _ => Some(view.array(IDENTITY_BYTES)?),
-        };
-        Ok(Client { guid: view.array(0)?, lost: Some(lost), keep: None, unanswered })
+        let client = Client { guid: view.array(0)?, lost: Some(lost), keep: None, unanswered: None };
+        if identity.len() == IDENTITY_BYTES {
+            return Ok((client, Vec::new()));
+        }
+        let found = Unanswered { create_guid: view.array(IDENTITY_BYTES)?, key: view.array(IDENTITY_BYTES + 16)? };
+        let orphans =
+            identity[IDENTITY_BYTES + 32..].chunks(16).map(|key| View(key).array(0)).collect::<Result<_>>()?;
+        Ok((Client { unanswered: Some(found).filter(|found| *found != NOTHING), ..client }, orphans))
     }
 
     pub(crate) fn claim_of(&self, file: FileId) -> Option<Claim> {

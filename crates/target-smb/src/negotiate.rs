@@ -53,8 +53,17 @@ pub(crate) struct Client {
     pub lost: Option<LostSession>,
     /// How long the server is asked to keep the files of a lost connection; None: not at all.
     pub keep: Option<Duration>,
-    /// By what the session before asked for a file that was to be kept, and was not answered.
-    pub unanswered: Option<[u8; 16]>,
+    /// What the session before asked for and was not answered.
+    pub unanswered: Option<Unanswered>,
+}
+
+/// An open that was to be kept, and whose answer was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unanswered {
+    /// The client's name for it.
+    pub create_guid: [u8; 16],
+    /// The key of its lease.
+    pub key: [u8; 16],
 }
 
 /// A session whose connection was lost.

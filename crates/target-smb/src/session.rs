@@ -67,6 +67,8 @@ pub(crate) struct SmbSession {
     pub client: Client,
     /// The next call was made in the session before.
     pub repeats: bool,
+    /// Leases of opens whose answer was lost: a server may hold them until its time is over.
+    pub orphans: Vec<HeldLease>,
     /// The server's name for itself.
     pub server: [u8; 16],
     pub files: Vec<Option<OpenFile>>,
@@ -93,6 +95,7 @@ impl SmbSession {
             shared,
             client,
             repeats: false,
+            orphans: Vec::new(),
             server: [0; 16],
             files: Vec::new(),
             events: Events::default(),

@@ -3,7 +3,7 @@
 use crate::addresses::{another_server, Addresses};
 use crate::crypto::random;
 use crate::dfs::{self, Place};
-use crate::durable::foreign;
+use crate::durable::{foreign, HeldLease};
 use crate::login::{bind, connect, Connected};
 use crate::negotiate::Client;
 use crate::options::{Lease, Plan, SmbOptions, MAX_DEPTH};
@@ -167,7 +167,7 @@ impl Site {
             None => Ok(client),
             Some((keep, [])) => Ok(Client { keep: Some(keep), ..client }),
             Some((keep, lost)) => {
-                let before = SmbSession::parse_identity(lost).map_err(foreign)?;
+                let (before, _) = SmbSession::parse_identity(lost).map_err(foreign)?;
                 Ok(Client { keep: Some(keep), ..before })
             }
         }
@@ -228,6 +228,10 @@ impl Site {
         links.append(&mut more);
         let mut session = SmbSession::new(Arc::clone(&self.plan), links, limits, multichannel == "yes", client);
         session.server = first.server.guid;
+        if let Some((_, lost @ [_, ..])) = lasting {
+            let (_, keys) = SmbSession::parse_identity(lost).map_err(foreign)?;
+            session.orphans = keys.into_iter().map(HeldLease::nameless).collect();
+        }
         if !session.shared && addresses.several() {
             self.check_same_folder(&mut session)?;
         }
