@@ -175,6 +175,8 @@ pub struct Outage {
     pub repeated_ops: u64,
     /// Calls about files and folders that had no answer and were made again.
     pub repeated_calls: u64,
+    /// Of these, those that the server answered in the session in which they were made first: as it had then, or then.
+    pub answers_replayed: u64,
     /// Of these, those that the server had carried out, as it answered that a name is taken or gone.
     pub calls_done_before: u64,
     /// Acknowledged writes that were read back, and their size.

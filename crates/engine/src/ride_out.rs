@@ -211,10 +211,7 @@ impl LastingSession {
     /// Carries out a call that does the same if it is carried out twice; once more after an outage.
     fn lasting<T>(&mut self, mut call: impl FnMut(&mut LastingSession) -> Result<T>) -> Result<T> {
         match call(self) {
-            Err(error) if is_away(error.kind) => {
-                self.ride_to_repeat(error)?;
-                call(self)
-            }
+            Err(error) if is_away(error.kind) => self.ride_and_repeat(error, call),
             outcome => outcome,
         }
     }
@@ -304,6 +301,7 @@ impl LastingSession {
                         reopened_files,
                         repeated_ops: self.outstanding.len() as u64,
                         repeated_calls: 0,
+                        answers_replayed: 0,
                         calls_done_before: 0,
                         read_back_writes: read_back.writes,
                         read_back_bytes: read_back.bytes,

@@ -9,6 +9,9 @@ use crate::result::Outage;
 use naslab_core::{Create, Error, ErrorKind, FileId, OpenOptions, Result, Session};
 use std::sync::PoisonError;
 
+/// The event of an answer that a server kept and gave again.
+const REPLAYED: &str = "answer_replayed";
+
 /// A call that changes names.
 #[derive(Clone, Copy)]
 pub(super) enum Change<'a> {
@@ -42,12 +45,23 @@ impl Change<'_> {
 }
 
 impl LastingSession {
-    /// Waits the outage out that a call met, which is made again next.
-    pub(super) fn ride_to_repeat(&mut self, error: Error) -> Result<()> {
+    /// Waits the outage out that a call met, and makes the call again.
+    pub(super) fn ride_and_repeat<T>(
+        &mut self,
+        error: Error,
+        call: impl FnOnce(&mut LastingSession) -> Result<T>,
+    ) -> Result<T> {
         self.ride(error)?;
-        self.note(|outage| outage.repeated_calls += 1);
-        self.inner()?.repeat();
-        Ok(())
+        let session = self.inner()?;
+        session.repeat();
+        let before = replayed(session);
+        let outcome = call(self);
+        let answers = self.inner().map_or(0, |session| replayed(session).saturating_sub(before));
+        self.note(|outage| {
+            outage.repeated_calls += 1;
+            outage.answers_replayed += answers;
+        });
+        outcome
     }
 
     fn note(&self, change: impl FnOnce(&mut Outage)) {
@@ -63,11 +77,11 @@ impl LastingSession {
 
     /// Changes a name; once more after an outage.
     pub(super) fn change(&mut self, change: Change<'_>) -> Result<()> {
-        match change.carry_out(self.inner()?) {
-            Err(error) if is_away(error.kind) => self.ride_to_repeat(error)?,
+        let error = match change.carry_out(self.inner()?) {
+            Err(error) if is_away(error.kind) => error,
             outcome => return outcome,
-        }
-        match change.carry_out(self.inner()?) {
+        };
+        match self.ride_and_repeat(error, |s| change.carry_out(s.inner()?)) {
             Err(error) if change.was_done(&error, self.inner()?) => {
                 self.note_done_before();
                 Ok(())
@@ -79,21 +93,25 @@ impl LastingSession {
     /// Opens a file that is not to exist yet; once more after an outage. An empty file is then the one that was made:
     /// whoever made it, nothing is lost by writing to it.
     pub(super) fn open_new(&mut self, path: &str, options: &OpenOptions) -> Result<FileId> {
-        match self.inner()?.open(path, options) {
-            Err(error) if is_away(error.kind) => self.ride_to_repeat(error)?,
+        let error = match self.inner()?.open(path, options) {
+            Err(error) if is_away(error.kind) => error,
             outcome => return outcome,
-        }
-        let session = self.inner()?;
-        match session.open(path, options) {
-            Err(error) if error.kind == ErrorKind::Exists && is_empty_file(session, path) => {
+        };
+        match self.ride_and_repeat(error, |s| s.inner()?.open(path, options)) {
+            Err(error) if error.kind == ErrorKind::Exists && is_empty_file(self.inner()?, path) => {
                 let options = OpenOptions { create: Create::Never, truncate: false, ..options.clone() };
-                let opened = session.open(path, &options);
+                let opened = self.inner()?.open(path, &options);
                 self.note_done_before();
                 opened
             }
             outcome => outcome,
         }
     }
+}
+
+/// Answers that a session was given again.
+fn replayed(session: &dyn Session) -> u64 {
+    session.events().iter().find(|(name, _)| *name == REPLAYED).map_or(0, |(_, count)| *count)
 }
 
 fn is_empty_file(session: &mut dyn Session, path: &str) -> bool {

@@ -24,6 +24,9 @@ struct Server {
     /// It answers repeated calls as the first time.
     remembers: bool,
     repeats: Mutex<u32>,
+    /// Whether it has the answer to the call that was lost, and how many such answers it gave.
+    kept: Mutex<bool>,
+    replayed: Mutex<u64>,
 }
 
 struct Naming(Arc<Server>);
@@ -46,11 +49,15 @@ impl Naming {
                 if self.0.remembers {
                     // The same call once more is answered as if it were the first.
                     *names = before;
+                    *self.0.kept.lock().unwrap() = true;
                 }
                 Err(gone())
             }
             Some(Lost::NeverSeen) => Err(gone()),
-            None => act(&mut names),
+            None => {
+                *self.0.replayed.lock().unwrap() += u64::from(std::mem::take(&mut *self.0.kept.lock().unwrap()));
+                act(&mut names)
+            }
         }
     }
 }
@@ -116,6 +123,9 @@ impl Session for Naming {
     fn remove(&mut self, path: &str) -> Result<()> {
         self.call(|names| take(names, path).map(drop))
     }
+    fn events(&self) -> Vec<(&'static str, u64)> {
+        vec![("answer_replayed", *self.0.replayed.lock().unwrap())]
+    }
     fn space(&mut self) -> Result<Space> {
         Ok(Space { free_bytes: 0, total_bytes: 0 })
     }
@@ -150,8 +160,14 @@ fn after(
     call: impl Fn(&mut dyn Session) -> Result<()>,
 ) -> (Result<()>, Vec<String>, u64, u64) {
     let names: Names = before.iter().map(|(name, what)| ((*name).to_string(), *what)).collect();
-    let server = Server { names: Mutex::new(names), lost: Mutex::default(), remembers, repeats: Mutex::default() };
-    let server = Arc::new(server);
+    let server = Arc::new(Server {
+        names: Mutex::new(names),
+        lost: Mutex::default(),
+        remembers,
+        repeats: Mutex::default(),
+        kept: Mutex::default(),
+        replayed: Mutex::default(),
+    });
     let outages = Arc::new(Mutex::new(Vec::new()));
     let target = NamesTarget(Arc::clone(&server));
     let target = LastingTarget::new(Arc::new(target), Duration::from_secs(20), Arc::clone(&outages));
@@ -160,6 +176,7 @@ fn after(
     let outcome = call(&mut *session);
     assert_eq!(*server.repeats.lock().unwrap(), 1, "the session knows that the call is repeated");
     let outage = outages.lock().unwrap().pop().unwrap();
+    assert_eq!(outage.answers_replayed, u64::from(remembers && lost == Lost::CarriedOut));
     let names = server.names.lock().unwrap().keys().cloned().collect();
     (outcome, names, outage.repeated_calls, outage.calls_done_before)
 }
