@@ -45,6 +45,21 @@ def test_files_that_the_server_kept_are_told() -> None:
     assert not any("kept" in each for each in outage_sentences({"cells": [{"id": 1, "outages": [_outage(0, 1, 3)]}]}))
 
 
+def test_calls_that_were_made_again_are_told() -> None:
+    cells = [{"id": 1, "outages": [
+        _outage(0, 1, 3, repeated_calls=2, calls_done_before=1),
+        _outage(1, 2, 3, repeated_calls=1, calls_done_before=0, answers_replayed=1),
+    ]}]  # fmt: skip
+    (outage,) = outages_of({"cells": cells})
+    assert (outage.repeated_calls, outage.answers_replayed, outage.calls_done_before) == (3, 1, 1)
+    calls = (
+        "calls without an answer that were made again after the outage: 3, of which 1 had been carried out before it"
+    )
+    assert calls in outage_sentences({"cells": cells})
+    cells[0]["outages"] = [_outage(0, 1, 3, repeated_calls=2, calls_done_before=0)]
+    assert "calls without an answer that were made again after the outage: 2" in outage_sentences({"cells": cells})
+
+
 def test_only_the_files_of_older_documents_may_be_missing() -> None:
     one = _outage(0, 1, 3)
     del one["lost_writes"]

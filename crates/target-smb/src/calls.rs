@@ -108,7 +108,10 @@ impl SmbSession {
                     handles.push(handle);
                     let granted = asked.durable.map_or(Ok(None), |asked| asked.granted(self.reply(i, 0)));
                     durable = self.guard(granted)?;
-                    self.events.lease_granted += u64::from(self.reply(i, 0).get(OPLOCK_AT).is_some_and(|b| *b != 0));
+                    if asked.oplock != file::OPLOCK_NONE {
+                        let granted = self.reply(i, 0).get(OPLOCK_AT).is_some_and(|b| *b != file::OPLOCK_NONE);
+                        self.plan.leases.count(granted);
+                    }
                 }
                 Err(error) => {
                     // The first error is the one to tell; the handles go with the session if this fails too.

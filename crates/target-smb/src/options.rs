@@ -5,6 +5,8 @@ use crate::dfs::Place;
 use naslab_core::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Most operations that one session holds in flight.
@@ -233,6 +235,31 @@ impl Dialect {
     }
 }
 
+/// Opens that asked for a lease or an oplock, and those of them that got one or part of one.
+#[derive(Default)]
+pub(crate) struct LeaseCounts {
+    asked: AtomicU64,
+    granted: AtomicU64,
+}
+
+impl LeaseCounts {
+    pub fn count(&self, granted: bool) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.granted.fetch_add(u64::from(granted), Ordering::Relaxed);
+    }
+
+    /// For the result; none where none was asked for.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        match self.asked.load(Ordering::Relaxed) {
+            0 => Vec::new(),
+            asked => {
+                let granted = self.granted.load(Ordering::Relaxed);
+                [("leases_asked", asked), ("leases_granted", granted)].map(|(k, v)| (k.into(), v.to_string())).into()
+            }
+        }
+    }
+}
+
 /// Checked options: names are values now.
 #[derive(Clone)]
 pub(crate) struct Plan {
@@ -242,6 +269,8 @@ pub(crate) struct Plan {
     pub signing: Option<SigningId>,
     pub cipher: Option<CipherId>,
     pub timeout: Duration,
+    /// Of all sessions.
+    pub leases: Arc<LeaseCounts>,
 }
 
 pub(crate) fn invalid(message: impl Into<String>) -> Error {
@@ -270,7 +299,8 @@ impl Plan {
             return Err(invalid("timeout_ns=0: give the server some time"));
         }
         let timeout = Duration::from_nanos(options.timeout_ns);
-        let plan = Plan { auth: choose_auth(&options)?, dialect, signing, cipher, timeout, options };
+        let plan =
+            Plan { auth: choose_auth(&options)?, dialect, signing, cipher, timeout, leases: Arc::default(), options };
         plan.check_security()?;
         plan.check_names()?;
         Ok(plan)

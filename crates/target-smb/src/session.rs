@@ -42,8 +42,6 @@ pub(crate) struct Events {
     pub credit_wait: u64,
     pub split: u64,
     pub short_write: u64,
-    /// Opens with the lease or the oplock that they had asked for, or part of it.
-    pub lease_granted: u64,
 }
 
 /// An open file: one handle per connection, or one for all where they share a session.
@@ -451,7 +449,6 @@ impl SmbSession {
             ("split", self.events.split),
             ("short_write", self.events.short_write),
             ("pending", sum(|l| l.events.pending)),
-            ("lease_granted", self.events.lease_granted),
             ("lease_break", sum(|l| l.events.lease_break)),
             ("oplock_break", sum(|l| l.events.oplock_break)),
         ]

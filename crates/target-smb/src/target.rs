@@ -397,6 +397,9 @@ impl Target for SmbTarget {
     }
 
     fn facts(&self) -> Vec<(String, String)> {
-        self.site().facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let site = self.site();
+        let mut facts = site.facts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        facts.extend(site.plan.leases.facts());
+        facts
     }
 }

@@ -315,6 +315,10 @@ fn two_files_that_are_open_never_share_the_key_of_a_lease() {
     session.open("e/b", &options).unwrap();
     session.remove("e/b").unwrap();
     session.open("e/b", &options).unwrap();
+    let facts = target.facts();
+    for (name, value) in [("leases", "read and handle"), ("leases_asked", "5"), ("leases_granted", "5")] {
+        assert!(facts.contains(&(name.into(), value.into())), "{name} {facts:?}");
+    }
     let claim = session.claim(file).unwrap();
     drop(session);
     target.connect_lasting(0, KEEP, &identity).unwrap().reclaim("e/b", &options, &claim).unwrap().unwrap();
@@ -344,6 +348,8 @@ fn nothing_is_asked_for_without_need() {
     let mut session = target.connect(0).unwrap();
     let file = open(&mut *session).unwrap();
     assert_eq!(session.claim(file), None);
+    let leases = target.facts().into_iter().filter(|(name, _)| name.starts_with("leases")).collect::<Vec<_>>();
+    assert_eq!(leases, [("leases".to_string(), "none".to_string())]);
     let mut lasting = target.connect_lasting(0, Duration::from_secs(60), &[]).unwrap();
     let file = open(&mut *lasting).unwrap();
     assert_eq!(lasting.claim(file), None, "a server without leases keeps nothing");

@@ -101,6 +101,7 @@ def _parts(found: Answer, columns: int) -> Iterator[RenderableType]:
         yield from _limits(found, columns)
     yield from _open(found, columns)
     yield from _listed("What to do", found.advice, columns)
+    yield from _listed("Caching on the client", found.cached(), columns)
     yield from _next(found.next_commands, columns)
     if document.get("ladder"):
         yield from _steps(document)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from naslab.explain import any_run, brief_words, tell, trust
 from naslab.explain.advice import advice
 from naslab.explain.brief import IMPOSSIBLE, Brief, brief_of, stored
+from naslab.explain.caching import caching
 from naslab.explain.conclusion import conclude
 from naslab.explain.evidence import Evidence, memory_gap
 from naslab.explain.fitted import model_version
@@ -61,7 +62,13 @@ class Answer:
             "basis": self.basis, "sentences": self.sentences(), "open": self.open, "advice": self.advice,
             "next": [{"command": command, "brings": brings} for command, brings in self.next_commands],
             "model": model_version(), "said": dataclasses.asdict(self.said) if self.said else None,
+            "caching": None if (found := caching(self.document)) is None else found.document(),
         }  # fmt: skip
+
+    def cached(self) -> list[str]:
+        """What delegations or leases would have saved, where the target's protocol has them."""
+        found = caching(self.document)
+        return [] if found is None else found.sentences()
 
     def sentences(self) -> list[str]:
         """The verdict, a sentence for each limit."""

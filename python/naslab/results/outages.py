@@ -9,14 +9,15 @@ from typing import Any
 from naslab.results.document import warning
 from naslab.units import amount_text, duration_text
 
-_FILES = ("kept_files", "reopened_files")
+_LATER = ("kept_files", "reopened_files", "repeated_calls", "answers_replayed", "calls_done_before")
+"""Counts that documents of older versions do not have."""
 _WRITES = ("read_back_writes", "read_back_bytes", "lost_writes")
 
 
 @dataclass
 class Outage:
     """One time without the server. start_ns: the last answer that any worker got before; end_ns: the last worker was
-    served again. files, writes and bytes: of all workers. Documents written before files were counted have none.
+    served again. files, calls, writes and bytes: of all workers.
     """
 
     cell: int
@@ -25,6 +26,9 @@ class Outage:
     workers: int = 0
     kept_files: int = 0
     reopened_files: int = 0
+    repeated_calls: int = 0
+    answers_replayed: int = 0
+    calls_done_before: int = 0
     read_back_writes: int = 0
     read_back_bytes: int = 0
     lost_writes: int = 0
@@ -46,8 +50,8 @@ def outages_of(document: Mapping[str, Any]) -> list[Outage]:
                 found.append(last)
             last.end_ns = max(last.end_ns, one["end_ns"])
             last.workers += 1
-            for name in (*_FILES, *_WRITES):
-                count = one.get(name, 0) if name in _FILES else one[name]
+            for name in (*_LATER, *_WRITES):
+                count = one.get(name, 0) if name in _LATER else one[name]
                 setattr(last, name, getattr(last, name) + count)
     return found
 
@@ -71,6 +75,10 @@ def outage_sentences(document: Mapping[str, Any]) -> list[str]:
     held, again = sum(each.kept_files for each in found), sum(each.reopened_files for each in found)
     if held + again:
         told.append(f"{held:,} of {held + again:,} open files were kept by the server, {again:,} opened again by name")
+    if calls := sum(each.repeated_calls for each in found):
+        done = sum(each.calls_done_before for each in found)
+        before = f", of which {done:,} had been carried out before it" if done else ""
+        told.append(f"calls without an answer that were made again after the outage: {calls:,}{before}")
     writes, lost = sum(each.read_back_writes for each in found), sum(each.lost_writes for each in found)
     if writes:
         size = amount_text(sum(each.read_back_bytes for each in found))

@@ -263,6 +263,7 @@ fn framed_durably(fault: Fault, command: u16, request: &[u8], good: Vec<u8>, see
                 }
                 _ => {}
             }
+            good[body + 2] = 0xFF;
             let at = (good.len() - 4) as u32;
             good[body + 80..body + 84].copy_from_slice(&at.to_le_bytes());
             good[body + 84..body + 88].copy_from_slice(&32u32.to_le_bytes());

@@ -137,6 +137,19 @@ class Outage(Part, kw_only=True):
         Count | UnsetType, about("open files that it had not kept, and that were opened again by name")
     ] = UNSET
     repeated_ops: Annotated[Count, about("operations that were outstanding, and were submitted again")]
+    repeated_calls: Annotated[
+        Count | UnsetType, about("calls about files and folders that had no answer, and were made again")
+    ] = UNSET
+    answers_replayed: Annotated[
+        Count | UnsetType, about("of these, those that were answered in the session in which they were made first")
+    ] = UNSET
+    calls_done_before: Annotated[
+        Count | UnsetType,
+        about(
+            "of the repeated calls, those that were answered 'exists' or 'not there' and count as done before the "
+            "outage"
+        ),
+    ] = UNSET
     read_back_writes: Annotated[Count, about("acknowledged writes that were read back")]
     read_back_bytes: Annotated[Bytes, about("their size")]
     lost_writes: Annotated[Count, about("of these, those whose contents the server no longer had")]
