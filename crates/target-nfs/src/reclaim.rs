@@ -51,6 +51,8 @@ pub(crate) struct LastSession {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unanswered {
     pub operation: &'static str,
+    /// By what it is known when it is repeated.
+    pub changes: Vec<u8>,
     pub session: [u8; 16],
     /// As SEQUENCE had them: the slot, the number of its call, and the highest slot in use.
     pub sequence: (u32, u32, u32),
@@ -86,9 +88,10 @@ impl Sessions {
         lock(&self.last).insert(client.to_vec(), last);
     }
 
-    /// A client lost a session and with it the answer to this call.
+    /// A client lost a session and with it the answer to this call. The first counts: what later attempts lose is
+    /// done by name.
     pub fn note_unanswered(&self, client: &[u8], call: Unanswered) {
-        lock(&self.unanswered).insert(client.to_vec(), call);
+        lock(&self.unanswered).entry(client.to_vec()).or_insert(call);
     }
 
     /// Whether this session of a client owes the answer to a call.

@@ -143,9 +143,11 @@ fn broken_connections_end_in_typed_errors() {
         for (fault, expected) in &cases {
             for (on, kind) in [(On::Read, OpKind::Read), (On::Write, OpKind::Write), (On::Commit, OpKind::Flush)] {
                 let (_fake, mut client, file) = ready(version, SyncMode::None, vec![(on, fault.clone())]);
-                let found = kind_of(client.one(kind, file, 0, 20_000));
-                assert!(expected.contains(&found), "{version} {fault:?} on {on:?}: {found:?}");
-                assert_eq!(kind_of(client.submit(OpKind::Read, file, 0, 1)), ErrorKind::Disconnected, "stays ended");
+                let first = client.one(kind, file, 0, 20_000).expect_err("it must fail");
+                assert!(expected.contains(&first.kind), "{version} {fault:?} on {on:?}: {first}");
+                let later = client.submit(OpKind::Read, file, 0, 1).expect_err("it stays ended");
+                assert_eq!(later.kind, ErrorKind::Disconnected);
+                assert!(later.message.contains(&first.message), "the first reason: {later}");
                 assert_eq!(kind_of(client.session.stat("data")), ErrorKind::Disconnected);
                 assert_eq!(kind_of(client.session.flush(file, Default::default())), ErrorKind::Disconnected);
             }

@@ -321,14 +321,32 @@ fn answers_are_kept_of_calls_that_change_something_and_only_for_sessions_that_ma
     let mut session = target.connect_lasting(0, KEEP, &[]).unwrap();
     session.open("data", &to_write()).unwrap();
     assert_eq!(kept(&fake), 1, "the open, and neither what finds the file nor what set the session up");
-    // What is repeated is another call than the one that was lost: it is made, and nothing is asked about.
-    let identity = session.identity();
-    fake.state.lock().unwrap().faults.push_back((On::Remove, Fault::Close));
-    session.remove("data").unwrap_err();
-    drop(session);
-    let mut second = target.connect_lasting(0, KEEP, &identity).unwrap();
-    second.end_reclaim().unwrap();
-    second.repeat();
-    second.open("data", &to_write()).unwrap();
-    assert!(!second.events().iter().any(|(name, _)| *name == "answer_replayed"));
+    // What is repeated is another call than the one that was lost, in its operation, its name or how it opens: it is
+    // made, and nothing is asked about. The session that was lost is ended all the same, at the latest with the client.
+    let others: [fn(&mut dyn Session); 4] = [
+        |s| drop(s.remove("data")),
+        |s| drop(s.remove("other")),
+        |s| drop(s.open("data", &OpenOptions { create: Create::New, ..to_write() })),
+        |_| (),
+    ];
+    for (at, other) in others.into_iter().enumerate() {
+        let fake = Fake::start(Vec::new());
+        let target = NfsTarget::new(options(&fake, "4.1")).unwrap();
+        let mut first = target.connect_lasting(0, KEEP, &[]).unwrap();
+        let lost = if at == 1 { On::Remove } else { On::Create };
+        fake.state.lock().unwrap().faults.push_back((lost, Fault::Close));
+        match lost {
+            On::Remove => first.remove("data").unwrap_err(),
+            _ => first.open("data", &to_write()).unwrap_err(),
+        };
+        let mut second = target.connect_lasting(0, KEEP, &first.identity()).unwrap();
+        second.end_reclaim().unwrap();
+        second.repeat();
+        other(&mut *second);
+        assert!(!second.events().iter().any(|(name, _)| *name == "answer_replayed"), "{at}");
+        let file = second.open("data", &to_write()).unwrap();
+        second.close(file).unwrap();
+        drop(second);
+        assert!(fake.state.lock().unwrap().lost_sessions.iter().all(|(session, _)| *session != 1), "{at}");
+    }
 }

@@ -39,7 +39,7 @@ const CLAIM_BYTES: usize = 53;
 /// Of an identity, without what was not answered.
 const IDENTITY_BYTES: usize = 40;
 /// In an identity: everything was answered.
-const NOTHING: Unanswered = Unanswered { create_guid: [0; 16], key: [0; 16] };
+const NOTHING: Unanswered = Unanswered { create_guid: [0; 16], key: [0; 16], name: [0; 16] };
 /// Refusals of a claim that pass, or that are of the session or the share: another attempt may get the file.
 const ASK_AGAIN: [u32; 9] = [
     status::DEVICE_NOT_READY,
@@ -252,8 +252,12 @@ impl SmbSession {
             true => self.client.unanswered.take(),
             false => None,
         };
-        self.orphans.extend(lost.map(|lost| HeldLease { key: lost.key, name: name.to_vec() }));
-        let repeated = lost.map(|lost| lost.create_guid);
+        let is_same = |lost: &Unanswered| lost.name == digest(&self.client.guid, name);
+        let repeated = lost.filter(is_same).map(|lost| lost.create_guid);
+        self.orphans.extend(lost.map(|lost| match repeated {
+            Some(_) => HeldLease { key: lost.key, name: name.to_vec() },
+            None => HeldLease::nameless(lost.key),
+        }));
         let opened = self.open_all(name, access, disposition, options, repeated);
         match opened {
             // The open is there, and is not to be had by its name.
@@ -268,8 +272,10 @@ impl SmbSession {
     pub(crate) fn note_unanswered(&mut self, asked: &Asked) {
         if self.alive().is_err() {
             let (create_guid, lease) = (asked.durable.and_then(Durable::create_guid), asked.lease.as_ref());
-            self.client.unanswered =
-                create_guid.zip(lease).map(|(create_guid, lease)| Unanswered { create_guid, key: lease.key });
+            self.client.unanswered = create_guid.zip(lease).map(|(create_guid, lease)| {
+                let name = digest(&self.client.guid, &lease.name);
+                Unanswered { create_guid, key: lease.key, name }
+            });
         }
     }
 
@@ -329,10 +335,10 @@ impl SmbSession {
         let mut out = self.client.guid.to_vec();
         out.u64(self.links[0].session_id);
         out.put(&self.server);
-        let Unanswered { create_guid, key } = self.client.unanswered.unwrap_or(NOTHING);
+        let Unanswered { create_guid, key, name } = self.client.unanswered.unwrap_or(NOTHING);
         let orphans = self.orphans.iter().map(|lease| lease.key);
-        let more: Vec<[u8; 16]> = [create_guid, key].into_iter().chain(orphans).collect();
-        if self.client.unanswered.is_some() || more.len() > 2 {
+        let more: Vec<[u8; 16]> = [create_guid, key, name].into_iter().chain(orphans).collect();
+        if self.client.unanswered.is_some() || more.len() > 3 {
             more.iter().for_each(|each| out.put(each));
         }
         out
@@ -347,9 +353,10 @@ impl SmbSession {
         if identity.len() == IDENTITY_BYTES {
             return Ok((client, Vec::new()));
         }
-        let found = Unanswered { create_guid: view.array(IDENTITY_BYTES)?, key: view.array(IDENTITY_BYTES + 16)? };
+        let at = |nth: usize| view.array(IDENTITY_BYTES + 16 * nth);
+        let found = Unanswered { create_guid: at(0)?, key: at(1)?, name: at(2)? };
         let orphans =
-            identity[IDENTITY_BYTES + 32..].chunks(16).map(|key| View(key).array(0)).collect::<Result<_>>()?;
+            identity[IDENTITY_BYTES + 48..].chunks(16).map(|key| View(key).array(0)).collect::<Result<_>>()?;
         Ok((Client { unanswered: Some(found).filter(|found| *found != NOTHING), ..client }, orphans))
     }
 
@@ -403,6 +410,11 @@ fn key_of(client: &[u8; 16], name: &[u8], round: u32) -> [u8; 16] {
     let mut key = [0; 16];
     key.copy_from_slice(&hash.finalize()[..16]);
     key
+}
+
+/// By what a client's file is known in an identity.
+fn digest(client: &[u8; 16], name: &[u8]) -> [u8; 16] {
+    key_of(client, name, u32::MAX)
 }
 
 /// The error of an identity that no session gave.

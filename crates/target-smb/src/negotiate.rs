@@ -64,6 +64,8 @@ pub(crate) struct Unanswered {
     pub create_guid: [u8; 16],
     /// The key of its lease.
     pub key: [u8; 16],
+    /// Made from the file's name.
+    pub name: [u8; 16],
 }
 
 /// A session whose connection was lost.

@@ -72,7 +72,9 @@ fn live(target: &SmbTarget) -> Result<()> {
         Err(error) => {
             // Lost for good: every later call says so at once.
             for later in [session.ping(), session.close(file), session.stat("x").map(drop)] {
-                assert_eq!(later.unwrap_err().kind, ErrorKind::Disconnected);
+                let later = later.unwrap_err();
+                assert_eq!(later.kind, ErrorKind::Disconnected);
+                assert!(later.message.contains(&error.message), "the first reason: {later}");
             }
             Err(error)
         }
@@ -127,6 +129,15 @@ fn every_fault_at_every_stage_is_a_typed_error() {
             });
         }
     });
+}
+
+#[test]
+fn an_answer_that_nobody_depends_on_may_be_too_short() {
+    let server = Fake::start(Stage::Read, Fault::Keeps);
+    let mut session = target(server.port).connect(0).unwrap();
+    // This server answers questions about its file system with four bytes.
+    assert_eq!(session.space().unwrap_err().kind, ErrorKind::Unsupported);
+    open(&mut *session).unwrap();
 }
 
 #[test]
@@ -278,6 +289,22 @@ fn an_open_whose_answer_was_lost_is_asked_for_again_under_its_name() {
         [false, true, false, false, false, false]
     );
     assert!(asked[0].0 == asked[1].0 && asked[2].0 != asked[0].0, "the server kept it and does not give it");
+}
+
+#[test]
+fn another_file_is_not_asked_for_under_the_name_of_the_one_that_was_lost() {
+    let server = Fake::start(Stage::Create, Fault::Loses(0));
+    let target = target(server.port);
+    let options = OpenOptions { read: true, write: true, create: Create::IfMissing, ..OpenOptions::default() };
+    let mut first = target.connect_lasting(0, KEEP, &[]).unwrap();
+    assert_eq!(first.open("file", &options).unwrap_err().kind, ErrorKind::Disconnected);
+    let mut second = target.connect_lasting(0, KEEP, &first.identity()).unwrap();
+    second.repeat();
+    second.open("another", &options).unwrap();
+    second.open("file", &options).unwrap();
+    let seen = server.seen.lock().unwrap();
+    assert!(seen.asked.iter().all(|(_, is_replay)| !is_replay));
+    assert!(seen.leases[2].1 != seen.leases[0].1, "its lease may be that of a file that is no longer called so");
 }
 
 #[test]

@@ -72,13 +72,89 @@ fn unwritten(error: serde_json::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use naslab_core::{
+        Caps, Clock, Completion, DirEntry, FileId, FileStat, FlushKind, IoBuf, Op, OpenOptions, Session, Space, Submit,
+        Token,
+    };
     use naslab_engine::RunSpec;
+    use std::time::Duration;
 
     #[test]
     fn an_unknown_name_is_refused_with_its_place() {
         let error = read::<RunSpec>("{\"schema\": 1,\n \"colour\": 2}").unwrap_err();
         assert!(error.starts_with("run specification: unknown field `colour`"), "{error}");
         assert!(error.contains("line 2"), "{error}");
+    }
+
+    /// A file system with so many bytes, of which half are free.
+    struct Sized(u64);
+
+    impl Target for Sized {
+        fn protocol(&self) -> &'static str {
+            "sized"
+        }
+        fn caps(&self) -> Caps {
+            Caps::default()
+        }
+        fn clock(&self) -> Clock {
+            Clock::real()
+        }
+        fn connect(&self, _worker: u32) -> Result<Box<dyn Session>> {
+            Ok(Box::new(Sized(self.0)))
+        }
+    }
+
+    /// Of a session that only tells of its space.
+    fn nothing<T>() -> Result<T> {
+        Err(Error::new(ErrorKind::Unsupported, "call", "not here"))
+    }
+
+    impl Session for Sized {
+        fn open(&mut self, _: &str, _: &OpenOptions) -> Result<FileId> {
+            nothing()
+        }
+        fn close(&mut self, _: FileId) -> Result<()> {
+            nothing()
+        }
+        unsafe fn submit(&mut self, _: &Op, _: IoBuf, _: Token) -> Result<Submit> {
+            nothing()
+        }
+        fn reap(&mut self, _: usize, _: Option<Duration>, _: &mut Vec<Completion>) -> Result<usize> {
+            nothing()
+        }
+        fn flush(&mut self, _: FileId, _: FlushKind) -> Result<()> {
+            nothing()
+        }
+        fn set_len(&mut self, _: FileId, _: u64) -> Result<()> {
+            nothing()
+        }
+        fn stat(&mut self, _: &str) -> Result<FileStat> {
+            nothing()
+        }
+        fn mkdir(&mut self, _: &str) -> Result<()> {
+            nothing()
+        }
+        fn rmdir(&mut self, _: &str) -> Result<()> {
+            nothing()
+        }
+        fn readdir(&mut self, _: &str) -> Result<Vec<DirEntry>> {
+            nothing()
+        }
+        fn rename(&mut self, _: &str, _: &str) -> Result<()> {
+            nothing()
+        }
+        fn remove(&mut self, _: &str) -> Result<()> {
+            nothing()
+        }
+        fn space(&mut self) -> Result<Space> {
+            Ok(Space { free_bytes: self.0 / 2, total_bytes: self.0 })
+        }
+    }
+
+    #[test]
+    fn a_file_system_of_no_size_is_one_that_does_not_say() {
+        assert_eq!(probe(&Sized(0)).unwrap()["space"], Value::Null);
+        assert_eq!(probe(&Sized(10)).unwrap()["space"], json!({"free_bytes": 5, "total_bytes": 10}));
     }
 
     #[test]

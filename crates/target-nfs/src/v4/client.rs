@@ -461,6 +461,11 @@ impl V4 {
         if self.minor == 0 {
             return;
         }
+        // A client that has sessions left is not destroyed.
+        let owing = self.sessions.as_ref().and_then(|sessions| sessions.take_unanswered(&self.identity.name));
+        if owing.or(self.unanswered.take()).is_some_and(|call| self.end_session(t, &call.session).is_err()) {
+            return;
+        }
         let mut c = Compound::new("leave");
         c.op(op::DESTROY_SESSION).put_raw(&t.slots.session);
         if self.run_bare(t, &c, Some(0)).is_ok() {

@@ -15,19 +15,21 @@ pub(super) struct Compound {
     pub(super) operation: &'static str,
     pub(super) arguments: Vec<u8>,
     pub(super) count: u32,
-    /// It may not be carried out twice.
-    pub(super) changes: bool,
+    /// Of one that may not be carried out twice: what it changes, by which it is known when it is repeated.
+    pub(super) changes: Option<Vec<u8>>,
 }
 
 impl Compound {
     /// Without operations, for a call of this name.
     pub fn new(operation: &'static str) -> Compound {
-        Compound { operation, arguments: Vec::with_capacity(256), count: 0, changes: false }
+        Compound { operation, arguments: Vec::with_capacity(256), count: 0, changes: None }
     }
 
-    /// As `at`, for a call that would not do the same if it were carried out twice.
-    pub fn changing(operation: &'static str, handle: &Handle) -> Compound {
-        Compound { changes: true, ..Compound::at(operation, handle) }
+    /// As `at`, for a call about `names` that would not do the same if it were carried out twice.
+    pub fn changing(operation: &'static str, handle: &Handle, names: &[&[u8]]) -> Compound {
+        let mut changes = Vec::new();
+        [handle.as_slice()].iter().chain(names).for_each(|part| changes.put_opaque(part));
+        Compound { changes: Some(changes), ..Compound::at(operation, handle) }
     }
 
     /// Beginning at a file or folder.
@@ -140,7 +142,7 @@ impl V4 {
         let (slot, number) = t.guard(outcome)?;
         let session = t.slots.session;
         let sequence = (slot, number, t.slots.highest_used());
-        let keep = compound.changes && self.sessions.is_some();
+        let keep = compound.changes.is_some() && self.sessions.is_some();
         let sent = t.call(compound.operation, on, PROC_COMPOUND, |out| {
             put_head(out, self.minor, compound.count + 1);
             put_sequence(out, &session, sequence, keep);

@@ -144,7 +144,7 @@ impl V4 {
 
     /// Removes a name of the right kind: REMOVE itself would take a file and an empty folder alike.
     fn remove_kind(&mut self, t: &mut Transport, operation: &'static str, at: At<'_>, folder: bool) -> Result<()> {
-        let mut c = Compound::changing(operation, at.folder);
+        let mut c = Compound::changing(operation, at.folder, &[at.name.as_bytes()]);
         c.op(op::LOOKUP).put_opaque(at.name.as_bytes());
         put_type(c.op(if folder { op::VERIFY } else { op::NVERIFY }), TYPE_DIRECTORY);
         c.place(at.folder);
@@ -302,7 +302,7 @@ impl Dialect for V4 {
     }
 
     fn mkdir(&mut self, t: &mut Transport, at: At<'_>) -> Result<()> {
-        let mut c = Compound::changing("mkdir", at.folder);
+        let mut c = Compound::changing("mkdir", at.folder, &[at.name.as_bytes()]);
         let out = c.op(op::CREATE);
         out.put_u32(TYPE_DIRECTORY);
         out.put_opaque(at.name.as_bytes());
@@ -319,7 +319,8 @@ impl Dialect for V4 {
     }
 
     fn rename(&mut self, t: &mut Transport, from: At<'_>, to: At<'_>) -> Result<()> {
-        let mut c = Compound::changing("rename", from.folder);
+        let names = [from.name.as_bytes(), to.folder.as_slice(), to.name.as_bytes()];
+        let mut c = Compound::changing("rename", from.folder, &names);
         c.op(op::SAVEFH);
         c.place(to.folder);
         let out = c.op(op::RENAME);

@@ -36,6 +36,15 @@ pub(super) enum Want<'a> {
     Previous,
 }
 
+impl<'a> Want<'a> {
+    fn name(self) -> &'a [u8] {
+        match self {
+            Want::Name(name) => name.as_bytes(),
+            Want::Previous => &[],
+        }
+    }
+}
+
 /// OPEN4resok.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct OpenReply {
@@ -118,8 +127,9 @@ impl V4 {
         number: u32,
     ) -> Result<Results> {
         let (owner, minor) = ((self.client_id, self.owner(number)), self.minor);
+        let how = [options.create as u8, options.truncate.into(), options.read.into(), options.write.into()];
         let build = |sequence| {
-            let mut c = Compound::changing("open", at);
+            let mut c = Compound::changing("open", at, &[want.name(), &how]);
             put_open(c.op(op::OPEN), want, options, &owner, minor, sequence);
             if want != Want::Previous {
                 c.op(op::GETFH);

@@ -14,19 +14,17 @@ use naslab_core::Result;
 impl V4 {
     /// Remembers a call for the session after this one, which was lost.
     pub(super) fn note_unanswered(&self, c: &Compound, session: [u8; 16], sequence: (u32, u32, u32)) {
-        let Some(sessions) = &self.sessions else { return };
+        let (Some(sessions), Some(changes)) = (&self.sessions, c.changes.clone()) else { return };
         let (arguments, count) = (c.arguments.clone(), c.count);
-        let call = Unanswered { operation: c.operation, session, sequence, arguments, count };
+        let call = Unanswered { operation: c.operation, changes, session, sequence, arguments, count };
         sessions.note_unanswered(self.identity.name(), call);
     }
 
     /// The answer to a call that is repeated, where the session in which it was made first still has it. Asked once.
     pub(super) fn answer_of_before(&mut self, t: &mut Transport, compound: &Compound) -> Result<Option<Results>> {
-        if !compound.changes {
-            return Ok(None);
-        }
+        let Some(changes) = &compound.changes else { return Ok(None) };
         let Some(call) = self.unanswered.take() else { return Ok(None) };
-        let answer = match call.operation == compound.operation {
+        let answer = match (call.operation, &call.changes) == (compound.operation, changes) {
             true => self.ask_again(t, &call)?,
             false => None,
         };
