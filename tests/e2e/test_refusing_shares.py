@@ -38,7 +38,10 @@ def server() -> Iterator[Server]:
         yield running
 
 
-@pytest.mark.parametrize(("share", "reason"), [("readonly", ("no write access", "not allow"))])
+@pytest.mark.parametrize(
+    ("share", "reason"),
+    [("readonly", ("no write access", "not allow")), ("noaccess", ("does not let this user use the share noaccess",))],
+)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_reason_is_the_servers(command: str, share: str, reason: tuple[str, ...], server: Server, cli: Cli) -> None:
     target = server.facts["targets"][share]
@@ -46,10 +49,27 @@ def test_the_reason_is_the_servers(command: str, share: str, reason: tuple[str, 
              for word in COMMANDS[command]]  # fmt: skip
     refused = cli(*words, "--credentials", server.credentials, prefix=server.inside())
     told = refused.err.strip().splitlines()
-    assert refused.code == (1 if command == "iozone" else 2), refused.err
+    assert refused.code == (1 if command == "iozone" and share == "readonly" else 2), refused.err
     assert any(part in told[-1].casefold() for part in reason), refused.err
     assert "no run" not in refused.err and "Traceback" not in refused.err
     assert command == "iozone" or cli("runs", "--json").ok().json()["runs"] == []
+
+
+TOO_MUCH = {
+    "sweep": ["--file-size", "8m", "--record", "1m"], "sustained": [], "curve": [],
+    "tree": ["--files", "2000"], "apps": ["--scale", "0.5"], "job": ["--scale", "1"], "iozone": ["-s", "8m"],
+}  # fmt: skip
+"""Options with which the commands need more than the 4 MiB of the share."""
+
+
+@pytest.mark.parametrize("command", TOO_MUCH)
+def test_a_share_without_room_is_told_as_such(command: str, server: Server, cli: Cli) -> None:
+    words = [server.facts["targets"]["tiny"] + ("/file" if command == "iozone" else "") if word == "TARGET" else word
+             for word in COMMANDS[command]]  # fmt: skip
+    refused = cli(*words, *TOO_MUCH[command], "--credentials", server.credentials, prefix=server.inside())
+    assert refused.code in (1, 2), refused.err
+    assert "free" in refused.err or "no space" in refused.err.casefold(), refused.err
+    assert "no run" not in refused.err and "Traceback" not in refused.err
 
 
 def refused(cli: Cli, server: Server, share: str = "data") -> tuple[str, str]:
