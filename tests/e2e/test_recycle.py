@@ -60,6 +60,14 @@ def test_a_bin_gets_names_and_no_bytes(keep_tree: bool, cli: Cli) -> None:
         assert left == ["mine.txt"] if keep_tree else "mine.txt" in left and not any("naslab" in name for name in left)
 
 
+def test_a_trees_removals_are_told_to_be_renames(cli: Cli) -> None:
+    with share_with_bin() as server:
+        known = ["--credentials", server.credentials]
+        cli("tree", server.url, *known, "--files", "10", prefix=server.inside()).ok()
+    (warning,) = [one for one in Store(cli.store).load("last").document["warnings"] if one["kind"] == "recycle_bin"]
+    assert "rates of removing are those of" in warning["message"] and "#recycle" in warning["message"]
+
+
 def test_doctor_tells_of_the_bin_and_leaves_nothing_in_it(cli: Cli) -> None:
     with share_with_bin() as server:
         for url in (server.url, f"{server.url}/folder/below"):
