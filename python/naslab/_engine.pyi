@@ -137,6 +137,9 @@ def net_listen(options_json: str, on_event: Callable[[str, str], None]) -> int:
 def list_exports(target_json: str) -> str:
     """Shares or exports of a server: JSON list of {name, kind, comment}. Raises TargetError, UsageError."""
 
+def offers_tls(target_json: str) -> bool:
+    """Whether an NFS server offers TLS (RFC 9289): one call that harms nothing. Raises TargetError, UsageError."""
+
 def probe(target_json: str, depth: int) -> str:
     """Protocol, facts, abilities and space of a target, as JSON. Raises UsageError, TargetError."""
 

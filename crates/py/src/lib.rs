@@ -31,6 +31,12 @@ fn list_exports(py: Python<'_>, target_json: &str) -> PyResult<String> {
     Ok(waiting(py, errors::to_py_raw, || targets::list_exports(target_json))?.to_string())
 }
 
+/// Whether an NFS server offers TLS (RFC 9289).
+#[pyfunction]
+fn offers_tls(py: Python<'_>, target_json: &str) -> PyResult<bool> {
+    waiting(py, errors::to_py_raw, || targets::offers_tls(target_json))
+}
+
 /// Folders that runs left behind under the target's root, as a JSON list.
 #[pyfunction]
 fn find_folders(py: Python<'_>, target_json: &str) -> PyResult<String> {
@@ -100,6 +106,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<run::PyRun>()?;
     module.add_function(wrap_pyfunction!(waiting::watched, module)?)?;
     module.add_function(wrap_pyfunction!(list_exports, module)?)?;
+    module.add_function(wrap_pyfunction!(offers_tls, module)?)?;
     module.add_function(wrap_pyfunction!(probe, module)?)?;
     module.add_function(wrap_pyfunction!(net::net_measure, module)?)?;
     module.add_function(wrap_pyfunction!(net::net_listen, module)?)?;

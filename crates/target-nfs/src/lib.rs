@@ -21,6 +21,7 @@ mod link;
 mod login;
 mod options;
 mod os;
+mod protect;
 mod reclaim;
 mod replies;
 mod rpc;
@@ -36,5 +37,6 @@ mod xdr;
 
 pub use exports::exports;
 pub use options::NfsOptions;
+pub use protect::offers_tls;
 pub use services::Export;
 pub use target::NfsTarget;

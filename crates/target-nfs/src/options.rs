@@ -1,6 +1,7 @@
 //! What a user may say about an NFS target, checked before anything is sent.
 
 use crate::os;
+use crate::protect::{self, Xprtsec};
 use crate::rpc::Credentials;
 use crate::security::{Sec, MAX_SEQUENCE};
 use naslab_core::{Error, ErrorKind, Result};
@@ -49,6 +50,17 @@ pub struct NfsOptions {
     pub gids: Vec<u32>,
     /// Security flavour: `sys`, or with Kerberos `krb5`, `krb5i` (signed) or `krb5p` (encrypted). `None`: `sys`.
     pub sec: Option<String>,
+    /// What protects connections below RPC: `none`, `tls` (RFC 9289), or `mtls`, with a certificate of this side, too.
+    /// `None`: `none`.
+    pub xprtsec: Option<String>,
+    /// File of the authorities that the server's certificate may come from, PEM. `None`: those that the system trusts.
+    pub tls_authorities: Option<String>,
+    /// Whether the server's certificate is checked. Without: the data are encrypted, perhaps for somebody else.
+    pub tls_verify: bool,
+    /// File of this side's certificate, PEM (`mtls`).
+    pub tls_certificate: Option<String>,
+    /// File of its private key, PEM (`mtls`).
+    pub tls_key: Option<String>,
     /// User principal of Kerberos, with `@REALM` or without. `None`: that of the default ticket.
     pub principal: Option<String>,
     /// Calls that one Kerberos context carries before another takes its place.
@@ -80,6 +92,11 @@ impl Default for NfsOptions {
             gid: None,
             gids: Vec::new(),
             sec: None,
+            xprtsec: None,
+            tls_authorities: None,
+            tls_verify: true,
+            tls_certificate: None,
+            tls_key: None,
             principal: None,
             context_calls: MAX_CONTEXT_CALLS,
             machine: None,
@@ -185,6 +202,7 @@ pub(crate) struct Settings {
     pub addresses_given: bool,
     pub credentials: Credentials,
     pub sec: Sec,
+    pub xprtsec: Xprtsec,
     pub principal: Option<String>,
     pub context_calls: u32,
     pub privileged: Privileged,
@@ -194,7 +212,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Checks options; no I/O.
+    /// Checks options. No I/O but reading the files that they name.
     pub fn new(options: &NfsOptions) -> Result<Settings> {
         if options.host.is_empty() {
             return Err(invalid("no host: write nfs://HOST/EXPORT", "host", ""));
@@ -225,6 +243,7 @@ impl Settings {
             addresses_given: count > 0,
             credentials: credentials(options)?,
             sec: sec(options)?,
+            xprtsec: xprtsec(options)?,
             principal: options.principal.clone(),
             context_calls: options.context_calls,
             privileged: privileged(&options.privileged_port)?,
@@ -295,6 +314,35 @@ fn sec(options: &NfsOptions) -> Result<Sec> {
     }
 }
 
+fn xprtsec(options: &NfsOptions) -> Result<Xprtsec> {
+    let text = options.xprtsec.as_deref().unwrap_or("none");
+    let files =
+        [("tlscacert", &options.tls_authorities), ("tlscert", &options.tls_certificate), ("tlskey", &options.tls_key)];
+    let given = |name: &str| files.iter().find(|(found, _)| *found == name).and_then(|(_, file)| file.as_deref());
+    let authorities = given("tlscacert");
+    if authorities.is_some() && !options.tls_verify {
+        let message = "tlsverify=off checks no certificate: leave tlscacert= or tlsverify= out";
+        return Err(invalid(message, "tlscacert", authorities.unwrap_or_default()));
+    }
+    match (text, given("tlscert"), given("tlskey")) {
+        ("none", ..) => match files.iter().find_map(|(name, file)| file.as_ref().map(|file| (*name, file))) {
+            Some((name, file)) => Err(invalid(format!("{name}= needs TLS: give xprtsec=tls or mtls too"), name, file)),
+            None if !options.tls_verify => Err(invalid("tlsverify= needs xprtsec=tls or mtls", "tlsverify", "off")),
+            None => Ok(Xprtsec::None),
+        },
+        ("tls", None, None) => protect::tls(authorities, options.tls_verify, None).map(Xprtsec::Tls),
+        ("tls", certificate, key) => {
+            let message = "a certificate of this client is shown with xprtsec=mtls only: give that, or leave it out";
+            Err(invalid(message, "xprtsec", certificate.or(key).unwrap_or_default()))
+        }
+        ("mtls", Some(certificate), Some(key)) => {
+            protect::tls(authorities, options.tls_verify, Some((certificate, key))).map(Xprtsec::Mtls)
+        }
+        ("mtls", ..) => Err(invalid("xprtsec=mtls needs both tlscert=FILE and tlskey=FILE", "xprtsec", text)),
+        _ => Err(invalid("xprtsec must be none, tls or mtls", "xprtsec", text)),
+    }
+}
+
 fn privileged(text: &str) -> Result<Privileged> {
     match text {
         "auto" => Ok(Privileged::Auto),
@@ -331,6 +379,10 @@ mod tests {
         NfsOptions { host: "server".into(), path: "/export//dir/".into(), ..NfsOptions::default() }
     }
 
+    fn with_tls() -> NfsOptions {
+        NfsOptions { xprtsec: Some("tls".into()), ..options() }
+    }
+
     #[test]
     fn good_options_are_taken() {
         let settings = Settings::new(&NfsOptions { version: Some("4.1".into()), ..options() }).unwrap();
@@ -363,6 +415,12 @@ mod tests {
             (NfsOptions { slots: Some(0), ..options() }, ErrorKind::Invalid, "slots"),
             (NfsOptions { machine: Some("m".repeat(256)), ..options() }, ErrorKind::Invalid, "machine"),
             (NfsOptions { sec: Some("lkey".into()), ..options() }, ErrorKind::Invalid, "sec"),
+            (NfsOptions { xprtsec: Some("ssl".into()), ..options() }, ErrorKind::Invalid, "xprtsec"),
+            (NfsOptions { xprtsec: Some("mtls".into()), ..options() }, ErrorKind::Invalid, "xprtsec"),
+            (NfsOptions { tls_verify: false, ..options() }, ErrorKind::Invalid, "tlsverify"),
+            (NfsOptions { tls_key: Some("/k".into()), ..options() }, ErrorKind::Invalid, "tlskey"),
+            (NfsOptions { tls_key: Some("/k".into()), ..with_tls() }, ErrorKind::Invalid, "xprtsec"),
+            (NfsOptions { tls_authorities: Some("/no/f".into()), ..with_tls() }, ErrorKind::Invalid, "tlscacert"),
             (NfsOptions { principal: Some("ann".into()), ..options() }, ErrorKind::Invalid, "principal"),
             (NfsOptions { context_calls: 0, ..options() }, ErrorKind::Invalid, "context_calls"),
         ];

@@ -12,9 +12,9 @@ pub(crate) const LAST_FRAGMENT: u32 = 0x8000_0000;
 pub(crate) const MARK_BYTES: usize = 4;
 /// Longest verifier or credential body.
 const MAX_AUTH_BYTES: usize = 400;
-const CALL: u32 = 0;
+pub(crate) const CALL: u32 = 0;
 const REPLY: u32 = 1;
-const RPC_VERSION: u32 = 2;
+pub(crate) const RPC_VERSION: u32 = 2;
 pub(crate) const AUTH_NONE: u32 = 0;
 /// User numbers.
 pub(crate) const AUTH_SYS: u32 = 1;
@@ -196,15 +196,20 @@ const AUTH_TOOWEAK: u32 = 5;
 const GSS_CREDPROBLEM: u32 = 13;
 const GSS_CTXPROBLEM: u32 = 14;
 
-fn auth_message(status: u32, sec: Sec) -> String {
-    let name = match status {
+/// The name of an auth_stat.
+pub(crate) fn auth_name(status: u32) -> String {
+    match status {
         0..=5 => ["AUTH_OK", "AUTH_BADCRED", "AUTH_REJECTEDCRED", "AUTH_BADVERF", "AUTH_REJECTEDVERF", "AUTH_TOOWEAK"]
             [status as usize]
             .to_string(),
         GSS_CREDPROBLEM => "RPCSEC_GSS_CREDPROBLEM".to_string(),
         GSS_CTXPROBLEM => "RPCSEC_GSS_CTXPROBLEM".to_string(),
         _ => format!("auth_stat {status}"),
-    };
+    }
+}
+
+fn auth_message(status: u32, sec: Sec) -> String {
+    let name = auth_name(status);
     match (status, sec) {
         (GSS_CREDPROBLEM | GSS_CTXPROBLEM, _) => format!(
             "the server no longer takes this Kerberos login ({name}): the ticket has expired, or the server has \

@@ -2,13 +2,14 @@
 
 use crate::options::{Privileged, Settings, NFS_PORT};
 use crate::os;
+use crate::protect::{protect, protect_if_offered};
 use crate::rpc::{self, port_advice, Prefix, AUTH_NONE, NFS_PROGRAM};
 use crate::security::{flavour_names, Sec};
 use crate::status;
 use crate::transport::assemble;
 use crate::xdr::{Decoded, Decoder, Handle, Put};
 use naslab_core::{Error, ErrorKind, Result};
-use naslab_wire::{chance, dial, DialOptions, Wire};
+use naslab_wire::{chance, dial, DialOptions, Wire, TLS_OPERATION};
 
 const PORTMAP_PROGRAM: u32 = 100_000;
 const PORTMAP_VERSION: u32 = 2;
@@ -37,8 +38,15 @@ pub struct Export {
     pub groups: Vec<String>,
 }
 
+/// Connects to NFS itself at one of the server's addresses: over TLS where the options say so.
+pub(crate) fn connect(settings: &Settings, address: &str, port: u16, version: u32) -> Result<Wire> {
+    let mut wire = dial_as_told(settings, address, port)?;
+    protect(&mut wire, settings, NFS_PROGRAM, version)?;
+    Ok(wire)
+}
+
 /// Connects to a port of the server at one of its addresses, from a privileged port where the options say so.
-pub(crate) fn connect(settings: &Settings, address: &str, port: u16) -> Result<Wire> {
+pub(crate) fn dial_as_told(settings: &Settings, address: &str, port: u16) -> Result<Wire> {
     let options = |privileged_port| DialOptions { timeout: settings.timeout, privileged_port };
     let root = os::is_root();
     match settings.privileged {
@@ -60,15 +68,31 @@ pub(crate) fn is_privileged(wire: &Wire) -> bool {
 }
 
 /// A connection to a service that is asked one thing at a time, with AUTH_SYS: the mount service wants no other.
+///
+/// Under `xprtsec=tls` the mount service is asked for TLS, too, and goes on in the clear where it has none: that of Linux
+/// never has, and its kernel's client asks for none there. The portmapper, which is told no secret, is not asked.
 struct Service {
     wire: Wire,
     prefix: Prefix,
+    /// It goes over TLS.
+    is_protected: bool,
 }
 
 impl Service {
     fn new(settings: &Settings, port: u16, program: u32, version: u32) -> Result<Service> {
-        let wire = connect(settings, settings.address(0, 0), port)?;
-        Ok(Service { wire, prefix: Prefix::new(program, version, &settings.credentials) })
+        let mut wire = dial_as_told(settings, settings.address(0, 0), port)?;
+        let mut is_protected = false;
+        if program == MOUNT_PROGRAM {
+            match protect_if_offered(&mut wire, settings, program, version) {
+                Ok(protected) => is_protected = protected,
+                // Not every service answers what it does not know.
+                Err(e) if e.operation != TLS_OPERATION && e.kind == ErrorKind::Disconnected => {
+                    wire = dial_as_told(settings, settings.address(0, 0), port)?;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(Service { wire, prefix: Prefix::new(program, version, &settings.credentials), is_protected })
     }
 
     /// The results of one call, from their first byte.
@@ -192,6 +216,8 @@ pub(crate) fn take_exports(d: &mut Decoder<'_>) -> Decoded<Vec<Export>> {
 pub(crate) struct Mounted {
     pub handle: Handle,
     pub names: usize,
+    /// The handle came over TLS.
+    pub is_protected: bool,
 }
 
 /// Mounts the longest part of the path that is an export.
@@ -201,7 +227,7 @@ pub(crate) fn mount(settings: &Settings) -> Result<Mounted> {
     let mut first: Option<Error> = None;
     for names in candidates(&settings.path, &listed).0 {
         match mount_one(&mut service, &format!("/{}", settings.path[..names].join("/")), settings.sec) {
-            Ok(handle) => return Ok(Mounted { handle, names }),
+            Ok(handle) => return Ok(Mounted { handle, names, is_protected: service.is_protected }),
             Err(e) if matches!(e.kind, ErrorKind::Disconnected | ErrorKind::Timeout | ErrorKind::Protocol) => {
                 return Err(e)
             }

@@ -111,7 +111,8 @@ impl NfsSession {
                 Ok(_) => {}
                 Err(_) => {
                     let address = Arc::clone(&self.t.links[at].address);
-                    let wire = services::connect(&self.shared.settings, &address, self.shared.port())?;
+                    let wire =
+                        services::connect(&self.shared.settings, &address, self.shared.port(), self.t.version.rpc())?;
                     self.t.replace(at, wire);
                     self.t.events.reconnect += 1;
                 }

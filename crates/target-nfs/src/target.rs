@@ -15,6 +15,7 @@ use crate::v3::V3;
 use crate::v4::V4;
 use crate::xdr::Handle;
 use naslab_core::{limit, Alignment, Bounded, Caps, Clock, Error, ErrorKind, OpError, Result, Session, Target};
+use naslab_wire::{TlsFacts, TLS_OPERATION};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ struct Negotiated {
     slots: Option<u32>,
     /// Most calls outstanding, where the contexts of Kerberos limit them.
     room: Option<u32>,
+    /// Whether the handle of NFS 3 came over TLS.
+    mount_tls: Option<bool>,
     facts: Vec<(String, String)>,
 }
 
@@ -89,10 +92,11 @@ struct Connected {
     port: u16,
     limits: Limits,
     copy: bool,
+    mount_tls: Option<bool>,
 }
 
 impl NfsTarget {
-    /// Checks the options. No I/O: `connect` opens connections.
+    /// Checks the options. No I/O but reading certificates that they name: `connect` opens connections.
     pub fn new(options: NfsOptions) -> Result<NfsTarget> {
         let settings = Settings::new(&options)?;
         Ok(NfsTarget {
@@ -174,15 +178,17 @@ impl NfsTarget {
             copy: connected.copy,
             slots,
             room: connected.t.security.as_ref().and_then(|security| security.room()),
+            mount_tls: connected.mount_tls,
             facts: facts(&self.shared.settings, connected),
         });
     }
 }
 
-/// Whether another version may do better.
+/// Whether another version may do better. No other version has TLS where this one has none.
 fn may_go_on(error: &Error) -> bool {
     use ErrorKind::{Disconnected, NotFound, Permission, Protocol, Unsupported};
-    matches!(error.kind, Unsupported | NotFound | Disconnected | Permission | Protocol)
+    error.operation != TLS_OPERATION
+        && matches!(error.kind, Unsupported | NotFound | Disconnected | Permission | Protocol)
 }
 
 /// Of two failures with different versions, the one that says more than "not spoken here": that of a version which
@@ -210,7 +216,7 @@ pub(crate) fn transport(
     connections: usize,
 ) -> Result<Transport> {
     let to = |n| settings.address(worker, n);
-    let link = |n| services::connect(settings, to(n), port).map(|wire| Link::new(wire, to(n)));
+    let link = |n| services::connect(settings, to(n), port, version.rpc()).map(|wire| Link::new(wire, to(n)));
     let links = (0..connections).map(link).collect::<Result<Vec<_>>>()?;
     let from_high_port = !links.iter().all(|link| services::is_privileged(&link.wire));
     let setup = Setup {
@@ -251,16 +257,18 @@ fn connect3(settings: &Settings, worker: u32, known: Option<&Negotiated>) -> Res
     let port = known.map_or_else(|| services::nfs3_port(settings), |known| Ok(known.port))?;
     let mut t = transport(settings, Version::V3, port, worker, settings.connections)?;
     let mut dialect: Box<dyn Dialect> = Box::new(V3);
+    let mut mount_tls = known.and_then(|known| known.mount_tls);
     let root = match known {
         Some(known) => known.root,
         None => {
             // Tells a server without NFS 3 from one without this export.
             t.ping().map_err(|e| Error { operation: "connect", ..e })?;
             let mounted = mount_everywhere(settings).map_err(|e| Error { operation: MOUNTING, ..e })?;
+            mount_tls = Some(mounted.is_protected);
             descend(&mut *dialect, &mut t, &mounted.handle, &settings.path, mounted.names)?
         }
     };
-    Ok(Connected { t, dialect, root, port, limits: Limits::default(), copy: false })
+    Ok(Connected { t, dialect, root, port, limits: Limits::default(), copy: false, mount_tls })
 }
 
 /// Mounts the export at each address, where it must be the same folder.
@@ -298,7 +306,7 @@ fn connect4(
         Some(known) => known.copy,
         None => v4.offers_copy(&mut t, &root)?,
     };
-    Ok(Connected { t, dialect: Box::new(v4), root, port, limits: Limits::default(), copy })
+    Ok(Connected { t, dialect: Box::new(v4), root, port, limits: Limits::default(), copy, mount_tls: None })
 }
 
 /// Walks from an export's handle down to the wanted folder.
@@ -391,11 +399,23 @@ fn address_use(version: Version) -> &'static str {
     }
 }
 
+/// Adds what TLS protects a session with. Of one whose messages Kerberos encrypts, too, its cipher stays the one named.
+fn add_tls(facts: &mut Vec<(String, String)>, tls: TlsFacts) {
+    let named = |name: &str, value: &str| (name.to_string(), value.to_string());
+    facts.extend([named("tls_version", tls.version), named("tls_cipher_suite", tls.cipher_suite)]);
+    match facts.iter_mut().find(|(name, _)| name == "encryption") {
+        Some((_, cipher)) if cipher == "none" => *cipher = tls.cipher.to_string(),
+        Some(_) => {}
+        None => facts.extend([named("signing", "none"), named("encryption", tls.cipher)]),
+    }
+}
+
 fn facts(settings: &Settings, connected: &Connected) -> Vec<(String, String)> {
     let Connected { t, dialect, limits, .. } = connected;
     let mut facts: Vec<(&str, String)> = vec![
         ("dialect", t.version.name().into()),
         ("sec", settings.sec.name().into()),
+        ("xprtsec", settings.xprtsec.name().into()),
         ("auth", identity(settings.sec, &settings.credentials)),
         ("privileged_port", if t.from_high_port { "no" } else { "yes" }.into()),
         ("connections", settings.connections.to_string()),
@@ -419,7 +439,13 @@ fn facts(settings: &Settings, connected: &Connected) -> Vec<(String, String)> {
     add("slots", t.version.has_slots().then(|| t.slots.granted().to_string()));
     add("server_copy", (t.version == Version::V42).then(|| if connected.copy { "yes" } else { "no" }.into()));
     let mut facts: Vec<(String, String)> = facts.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+    if let (Version::V3, true, Some(protected)) = (t.version, settings.xprtsec.tls().is_some(), connected.mount_tls) {
+        facts.push(("mount_tls".to_string(), if protected { "yes" } else { "no" }.to_string()));
+    }
     facts.extend(t.security.iter().flat_map(|security| security.facts()));
+    if let Some(tls) = t.links.first().and_then(|link| link.wire.tls()) {
+        add_tls(&mut facts, tls);
+    }
     facts.extend(dialect.facts());
     facts
 }

@@ -70,6 +70,14 @@ pub fn list_exports(target_json: &str) -> Result<serde_json::Value> {
     }
 }
 
+/// Whether the NFS server that a target names offers TLS (RFC 9289), whatever the target says of it.
+pub fn offers_tls(target_json: &str) -> Result<bool> {
+    match serde_json::from_str(target_json).map_err(|e| invalid(&e))? {
+        TargetSpec::Nfs(options) => naslab_target_nfs::offers_tls(&options),
+        _ => Err(Error::new(ErrorKind::Unsupported, "tls", "only nfs:// servers are asked for TLS")),
+    }
+}
+
 /// As `make`, from text.
 pub fn parse(target_json: &str, depth: u32) -> Result<Arc<dyn Target>> {
     make(&serde_json::from_str(target_json).map_err(|e| invalid(&e))?, depth)

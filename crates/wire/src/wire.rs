@@ -1,6 +1,7 @@
 //! The connection.
 
 use crate::os::{self, Polled, Wait};
+use crate::tls::{Session, Tls, TlsFacts};
 use naslab_core::{errno, limit, Error, ErrorKind, Result, WireCounters};
 use socket2::{MaybeUninitSlice, Socket};
 use std::io::{self, IoSlice};
@@ -15,7 +16,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const TICK: Duration = Duration::from_millis(50);
 /// Most parts of one message.
 const MAX_PARTS: usize = 4;
-const CLOSED: &str = "the server closed the connection";
+pub(crate) const CLOSED: &str = "the server closed the connection";
 /// Most connections that `ready` looks at.
 const MAX_WIRES: usize = 32;
 
@@ -32,6 +33,14 @@ pub struct Wire {
     /// Time spent on the message under way.
     waited: Waited,
     counters: WireCounters,
+    /// What seals the connection, once it has changed over to TLS.
+    tls: Option<Box<Session>>,
+}
+
+/// The socket under a session of TLS, and where its bytes are counted.
+pub(crate) struct Plain<'a> {
+    pub socket: &'a Socket,
+    pub counters: &'a mut WireCounters,
 }
 
 /// What [`ready`] saw.
@@ -59,7 +68,31 @@ impl Wire {
             read_ahead: BUFFER_BYTES,
             waited: Waited::default(),
             counters: WireCounters::default(),
+            tls: None,
         })
+    }
+
+    /// Changes over to TLS: from here on all that is sent and received is sealed. Nothing may be outstanding. Blocks
+    /// up to the timeout.
+    ///
+    /// Errors have the operation [`TLS_OPERATION`](crate::TLS_OPERATION): `Permission` when the server's certificate is
+    /// not taken, `Protocol`, `Disconnected` or `Timeout` when the handshake does not come to its end.
+    pub fn start_tls(&mut self, tls: &Tls, host: &str) -> Result<TlsFacts> {
+        if self.start != self.end || self.tls.is_some() {
+            // Put there by whoever stands between, it would be taken for the server's sealed words.
+            let message = "bytes came in the clear after the server had agreed to TLS: somebody may have added them";
+            return Err(Error::new(ErrorKind::Protocol, crate::TLS_OPERATION, message));
+        }
+        let plain = Plain { socket: &self.socket, counters: &mut self.counters };
+        let session = Session::begin(tls, host, plain, self.timeout)?;
+        let facts = session.facts();
+        self.tls = Some(Box::new(session));
+        Ok(facts)
+    }
+
+    /// How the connection is sealed; `None` of one in the clear.
+    pub fn tls(&self) -> Option<TlsFacts> {
+        self.tls.as_ref().map(|session| session.facts())
     }
 
     /// Longest time of one call.
@@ -125,6 +158,10 @@ impl Wire {
         }
         if count == 0 {
             return Ok(0);
+        }
+        if let Some(session) = &mut self.tls {
+            let plain = Plain { socket: &self.socket, counters: &mut self.counters };
+            return session.send(plain, &slices[..count], wait);
         }
         match os::send(&self.socket, &slices[..count], wait) {
             Ok(taken) => {
@@ -192,7 +229,8 @@ impl Wire {
                 if left.is_zero() && !wait.is_zero() {
                     return Ok(false);
                 }
-                if left < TICK && !left.is_zero() && !poll_one(&self.socket, os::IN, left)? {
+                let silent = left < TICK && !left.is_zero() && !self.has_sealed();
+                if silent && !poll_one(&self.socket, os::IN, left)? {
                     return Ok(false);
                 }
             }
@@ -209,7 +247,8 @@ impl Wire {
     /// Receives into the buffer at `at`; zero when nothing came within the socket's tick.
     fn receive(&mut self, at: usize, room: usize, wait: Wait) -> Result<usize> {
         let into = &mut self.buffer[at..at + room];
-        receive_into(&self.socket, &mut self.counters, into, wait)
+        let plain = Plain { socket: &self.socket, counters: &mut self.counters };
+        receive_into(plain, &mut self.tls, into, wait)
     }
 
     /// Takes the next `into.len()` bytes: buffered ones first, then straight from the socket. Blocks up to the
@@ -223,7 +262,8 @@ impl Wire {
             done += self.receive_with_next(&mut into[done..])?;
         }
         while done < into.len() {
-            match receive_into(&self.socket, &mut self.counters, &mut into[done..], Wait::All)? {
+            let plain = Plain { socket: &self.socket, counters: &mut self.counters };
+            match receive_into(plain, &mut self.tls, &mut into[done..], Wait::All)? {
                 0 => {}
                 taken => done += taken,
             }
@@ -239,6 +279,14 @@ impl Wire {
     fn receive_with_next(&mut self, into: &mut [u8]) -> Result<usize> {
         (self.start, self.end) = (0, 0);
         let wanted = into.len();
+        if let Some(session) = &mut self.tls {
+            let plain = Plain { socket: &self.socket, counters: &mut self.counters };
+            let taken = session.receive(plain, into, Wait::All)?;
+            if taken == wanted {
+                self.end = session.take_opened(&mut self.buffer[..self.read_ahead])?;
+            }
+            return Ok(taken);
+        }
         let (into, ahead) = (uninit(into), uninit(&mut self.buffer[..self.read_ahead]));
         let mut parts = [MaybeUninitSlice::new(into), MaybeUninitSlice::new(ahead)];
         let taken = match os::receive_vectored(&self.socket, &mut parts) {
@@ -287,8 +335,28 @@ impl Wire {
     }
 
     /// Says to the other end that nothing more will be sent or received. Never blocks.
-    pub fn shutdown(&self) {
+    pub fn shutdown(&mut self) {
+        self.close_tls();
         drop(self.socket.shutdown(std::net::Shutdown::Both));
+    }
+
+    fn close_tls(&mut self) {
+        if let Some(session) = &mut self.tls {
+            session.close(Plain { socket: &self.socket, counters: &mut self.counters });
+        }
+    }
+
+    /// Whether something was received under TLS that is not in the buffer yet: polling the socket does not tell.
+    #[inline]
+    fn has_sealed(&self) -> bool {
+        self.tls.as_ref().is_some_and(|session| session.has_pending())
+    }
+}
+
+impl Drop for Wire {
+    /// A connection under TLS ends with a word of its own (RFC 8446, section 6.1).
+    fn drop(&mut self) {
+        self.close_tls();
     }
 }
 
@@ -300,17 +368,20 @@ impl AsRef<Wire> for Wire {
 
 /// The form that receiving takes memory in.
 #[inline]
-fn uninit(into: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+pub(crate) fn uninit(into: &mut [u8]) -> &mut [MaybeUninit<u8>] {
     // SAFETY: u8 and MaybeUninit<u8> have one layout, and the kernel only ever writes initialised bytes into it.
     unsafe { &mut *(into as *mut [u8] as *mut [MaybeUninit<u8>]) }
 }
 
 #[inline]
-fn receive_into(socket: &Socket, counters: &mut WireCounters, into: &mut [u8], wait: Wait) -> Result<usize> {
-    match os::receive(socket, uninit(into), wait) {
+fn receive_into(plain: Plain<'_>, tls: &mut Option<Box<Session>>, into: &mut [u8], wait: Wait) -> Result<usize> {
+    if let Some(session) = tls {
+        return session.receive(plain, into, wait);
+    }
+    match os::receive(plain.socket, uninit(into), wait) {
         Ok(0) => Err(Error::new(ErrorKind::Disconnected, "receive", CLOSED)),
         Ok(taken) => {
-            counters.received_bytes += taken as u64;
+            plain.counters.received_bytes += taken as u64;
             Ok(taken)
         }
         Err(e) if is_wait(&e) => Ok(0),
@@ -320,7 +391,7 @@ fn receive_into(socket: &Socket, counters: &mut WireCounters, into: &mut [u8], w
 
 /// Time spent in one call; the clock is read only once the call had to wait.
 #[derive(Clone, Copy, Debug, Default)]
-struct Waited {
+pub(crate) struct Waited {
     since: Option<Instant>,
     /// A first wait brought not enough.
     lasts: bool,
@@ -345,7 +416,7 @@ impl Waited {
         }
     }
 
-    fn check(&mut self, most: Duration, operation: &'static str) -> Result<()> {
+    pub(crate) fn check(&mut self, most: Duration, operation: &'static str) -> Result<()> {
         let left = self.left(most);
         if self.lasts {
             limit::check(operation)?;
@@ -357,11 +428,11 @@ impl Waited {
     }
 }
 
-fn is_wait(error: &io::Error) -> bool {
+pub(crate) fn is_wait(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-fn broken(operation: &'static str, error: io::Error) -> Error {
+pub(crate) fn broken(operation: &'static str, error: io::Error) -> Error {
     let mut found = Error::from_io(operation, error);
     if found.kind == ErrorKind::Io || found.status as i32 == errno::ECONNABORTED {
         found.kind = ErrorKind::Disconnected;
@@ -391,7 +462,7 @@ pub fn ready<W: AsRef<Wire>>(wires: &[W], writable: Option<usize>, wait: Duratio
     for (at, wire) in wires.iter().enumerate() {
         let events = if writable == Some(at) { os::IN | os::OUT } else { os::IN };
         polled[at] = Polled::new(&wire.as_ref().socket, events);
-        if !wire.as_ref().buffered().is_empty() {
+        if !wire.as_ref().buffered().is_empty() || wire.as_ref().has_sealed() {
             found.readable |= 1 << at;
         }
     }

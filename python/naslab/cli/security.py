@@ -113,7 +113,8 @@ class _Row:
     def document(self, loads: list[dict[str, Any]]) -> dict[str, Any]:
         """As `security_combination` of the run document."""
         facts = self.probed.get("facts", {})
-        session = {name: facts.get(name) for name in ("dialect", "signing", "encryption")}
+        told = ("dialect", "signing", "encryption")
+        session = {name: None if facts.get(name) is None else str(facts[name]) for name in told}
         if self.execution is None:
             return _combination(self.combination.name, "refused", self.reason, **session)
         more = {"run_id": self.execution.run_id, "loads": loads, **session}
@@ -150,7 +151,7 @@ class _PriceList:
         """
         usual = self._usual()
         for combination in plans.combinations(self.target.protocol):
-            row = _Row(combination, self.target.with_options(**combination.options))
+            row = _Row(combination, self.target.with_options(**plans.tried(combination, self.target.options)))
             self.rows.append(row)
             try:
                 row.probed = _probe(row.target)
@@ -165,12 +166,13 @@ class _PriceList:
             raise none
 
     def _usual(self) -> dict[str, Any]:
-        """Facts of a session as the target is named. Raises TargetError.
+        """Facts of a session as the target is named, but without TLS. Raises TargetError.
 
         None of an export that refuses user numbers: it is asked with Kerberos, whose tickets lock nobody out.
         """
         try:
-            return dict(_probe(self.target)["facts"])
+            usual = plans.usual(self.target.protocol, self.target.options)
+            return dict(_probe(self.target.with_options(**usual))["facts"])
         except TargetError as error:
             if self.target.protocol != "nfs" or error.kind != "permission":
                 raise

@@ -16,7 +16,7 @@ from naslab.analysis.ratios import Ratio
 from naslab.comparison.judgement import MARGINS, RATES
 from naslab.results.measurements import Document, Key, Side
 
-ALIKE = ("protocol", "dialect", "sec", "signing", "encryption")
+ALIKE = ("protocol", "dialect", "sec", "xprtsec", "signing", "encryption")
 """Of the target: runs that differ in these are not one course."""
 LEAST_SHARE = 0.5
 """A measurement belongs to a course when so many of its runs have it."""

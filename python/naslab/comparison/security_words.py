@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PRICED = (
     ("encrypted", ("AES-128-GCM", "AES-128-CCM", "AES-256-GCM", "AES-256-CCM")),
     ("signed", ("AES-GMAC", "AES-CMAC", "HMAC-SHA256")),
-    ("encrypted", ("krb5p",)), ("signed", ("krb5i",)), ("authenticated", ("krb5",)),
+    ("encrypted", ("TLS",)), ("encrypted", ("krb5p",)), ("signed", ("krb5i",)), ("authenticated", ("krb5",)),
 )  # fmt: skip
 """What a sentence tells of: the first of these that the server allows."""
 _LEAST_CPU_S = 0.005

@@ -15,10 +15,13 @@ from msgspec import Meta, Struct, convert, to_builtins
 
 CIPHERS = (
     "aes-128-gcm", "aes-256-gcm", "aes-128-ccm", "aes-256-ccm", "aes-gmac", "aes-cmac", "hmac-sha256", "required",
+    "chacha20-poly1305",
     "aes128-cts-hmac-sha1-96", "aes256-cts-hmac-sha1-96", "aes128-cts-hmac-sha256-128", "aes256-cts-hmac-sha384-192",
     "arcfour-hmac", "camellia128-cts-cmac", "camellia256-cts-cmac",
 )  # fmt: skip
 """Signing and encryption as targets name them."""
+TLS_SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+"""Of TLS 1.3, as IANA registers them."""
 MACHINES = ("x86_64", "aarch64", "arm64", "armv7l", "i686", "riscv64", "amd64", "ppc64le", "s390x")
 """Architectures as systems name them, in lower case."""
 

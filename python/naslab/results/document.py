@@ -120,7 +120,7 @@ def typed_facts(facts: Mapping[str, str]) -> dict[str, Any]:
 
 def negotiated(facts: Mapping[str, Any]) -> dict[str, str | None]:
     """Login, dialect and protection, where the protocol has them; in the target record null is for no protection."""
-    told = ("auth", "dialect", "sec", "signing", "encryption")
+    told = ("auth", "dialect", "sec", "xprtsec", "tls_version", "tls_cipher_suite", "signing", "encryption")
     known = {name: str(facts[name]) for name in told if name in facts}
     return {name: None if value in ("none", "sys") else value for name, value in known.items()}
 

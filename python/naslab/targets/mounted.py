@@ -52,7 +52,7 @@ class Behind:
     @property
     def options(self) -> dict[str, str]:
         """Options that change the speed, for the record."""
-        told = ("vers", "sec", "proto", "rsize", "wsize", "cache", "seal", "nconnect", "max_channels", "sync")
+        told = ("vers", "sec", "xprtsec", "proto", "rsize", "wsize", "cache", "seal", "nconnect", "max_channels", "sync")
         return {name: self.mount.options[name] for name in told if name in self.mount.options}
 
 
@@ -121,10 +121,12 @@ def _nfs(mount: Mount, below: tuple[str, ...], _tcp: str) -> Behind | None:
     kerberos = options.get("sec", "") in KERBEROS
     if kerberos:
         query["sec"] = options["sec"]
+    if tls := options.get("xprtsec") == "tls":
+        query["xprtsec"] = "tls"
     port = _number(options.get("port"), 65535)
     place = (*_parts(export), *_parts(mount.root), *below)
-    # A ticket is for a name, not for an address.
-    server = host if kerberos else _address(options, host)
+    # A ticket is for a name, not for an address; so is a certificate, most often.
+    server = host if kerberos or tls else _address(options, host)
     address = Address(server, None if port in (0, _NFS_PORT) else port, place)
     url = f"nfs://{address.authority()}{address.path_text()}?{urlencode(query)}"
     if version not in ("3", "4", "4.0", "4.1", "4.2"):
@@ -138,8 +140,8 @@ def _nfs_left_out(options: dict[str, str]) -> Iterator[str]:
         yield f"sec={security}: naslab's own client sends user numbers (sec=sys), unsigned and unencrypted"
     if options.get("proto", "tcp") not in ("tcp", "tcp6"):
         yield f"proto={options['proto']}: naslab's own client speaks TCP"
-    if options.get("xprtsec", "none") != "none":
-        yield f"xprtsec={options['xprtsec']}: naslab's own client has no TLS"
+    if (protection := options.get("xprtsec", "none")) not in ("none", "tls"):
+        yield f"xprtsec={protection}: naslab cannot see the certificate of this client; name it in the server's target"
     if "fsc" in options:
         yield "fsc: the mount keeps data on a disk of this machine"
 

@@ -15,6 +15,12 @@ PORTMAP_PORT = 111
 VERSIONS = ("3", "4", "4.0", "4.1", "4.2")
 KERBEROS = ("krb5", "krb5i", "krb5p")
 SECURITY = ("sys", *KERBEROS)
+XPRTSEC = ("none", "tls", "mtls")
+"""What protects connections below RPC, in the words of mount.nfs(8)."""
+_TLS_FILES = {"tlscacert": "tls_authorities", "tlscert": "tls_certificate", "tlskey": "tls_key"}
+"""Options that name files, and what the engine calls them."""
+WITHOUT_TLS: dict[str, Any] = {"xprtsec": None, **dict.fromkeys(_TLS_FILES.values()), "tls_verify": True}
+"""Engine options of a target that goes in the clear."""
 _MAX_ID = (1 << 32) - 2
 MAX_GROUPS = 16
 """AUTH_SYS carries no more (RFC 5531, appendix A)."""
@@ -46,7 +52,7 @@ def parse_nfs(shown: str, rest: str, whole_server: bool) -> Target:
             f"target {shown!r}: the export is missing; write nfs://host/export, "
             f"or list the exports with: naslab doctor nfs://{address.authority()}"
         )
-    engine = {**_engine_options(address, options), **_security(address, options)}
+    engine = {**_engine_options(address, options), **_security(address, options), **_protection(options)}
     url = f"nfs://{address.authority()}{address.path_text()}{options.finish()}"
     return Target(url, "nfs", engine, whole_server=address.path is None)
 
@@ -111,6 +117,29 @@ def _security(address: Address, options: Options) -> dict[str, Any]:
     realm = address.domain.upper() if "." in address.domain else ""
     principal = f"{address.user}@{realm}" if realm and "@" not in address.user else address.user
     return {"sec": sec or None, "principal": principal or None}
+
+
+def _protection(options: Options) -> dict[str, Any]:
+    """TLS below RPC (RFC 9289). The engine reads the files before anything is sent. Raises UsageError."""
+    xprtsec = options.choice("xprtsec", "none", XPRTSEC)
+    verify = options.flag("tlsverify", True)
+    files = {name: options.text(name) for name in _TLS_FILES}
+    given = [name for name in (*files, "tlsverify") if options.given(name)]
+    if xprtsec == "none":
+        if given:
+            raise options.error(f"{' and '.join(f'{name}=' for name in given)} need TLS: give xprtsec=tls or mtls too")
+        return dict(WITHOUT_TLS)
+    if empty := next((name for name in files if options.given(name) and not files[name]), ""):
+        raise options.error(f"{empty}= names no file; give the path of a file in PEM form, or leave it out")
+    own = [name for name in ("tlscert", "tlskey") if files[name]]
+    if xprtsec == "tls" and own:
+        raise options.error(f"{own[0]}= is shown with xprtsec=mtls only: give that, or leave it out")
+    if xprtsec == "mtls" and len(own) < 2:
+        raise options.error("xprtsec=mtls needs a certificate of this client: give both tlscert=FILE and tlskey=FILE")
+    if files["tlscacert"] and not verify:
+        raise options.error("tlsverify=off checks no certificate: leave it or tlscacert= out")
+    paths = {_TLS_FILES[name]: os.path.abspath(os.path.expanduser(path)) for name, path in files.items() if path}
+    return {**WITHOUT_TLS, "xprtsec": xprtsec, "tls_verify": verify, **paths}
 
 
 def _identity(options: Options) -> dict[str, Any]:

@@ -77,6 +77,8 @@ def _auth(options: Options) -> str:
 
 
 def _dialect_and_crypto(options: Options) -> dict[str, Any]:
+    if options.given("xprtsec"):
+        raise options.error("xprtsec= is an option of nfs://; SMB encrypts by itself: encrypt=on")
     dialect = options.text("dialect").lower()
     if dialect in _SMB1:
         raise options.error(

@@ -6,8 +6,9 @@
 mod v3;
 mod v4;
 
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -117,6 +118,50 @@ pub struct State {
     pub guards: bool,
     /// NFS 4 is not spoken.
     pub only_3: bool,
+    /// Connections that ask for TLS get it (RFC 9289).
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Calls that came in the clear, but for those that asked for TLS: their programs.
+    pub in_the_clear: Vec<u32>,
+}
+
+/// A connection, in the clear or under TLS.
+enum Stream {
+    Clear(TcpStream),
+    Sealed(Box<StreamOwned<ServerConnection, TcpStream>>),
+}
+
+impl Stream {
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Stream::Clear(socket) => socket,
+            Stream::Sealed(sealed) => &sealed.sock,
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Clear(socket) => socket.read(into),
+            Stream::Sealed(sealed) => sealed.read(into),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Clear(socket) => socket.write(bytes),
+            Stream::Sealed(sealed) => sealed.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Clear(socket) => socket.flush(),
+            Stream::Sealed(sealed) => sealed.flush(),
+        }
+    }
 }
 
 impl State {
@@ -170,6 +215,8 @@ impl Fake {
             tested: 0,
             guards: false,
             only_3: false,
+            tls: None,
+            in_the_clear: Vec::new(),
         }));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -223,9 +270,10 @@ pub fn put_opaque(out: &mut Vec<u8>, bytes: &[u8]) {
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-fn serve(mut stream: TcpStream, state: &Mutex<State>) {
+fn serve(stream: TcpStream, state: &Mutex<State>) {
     stream.set_nodelay(true).unwrap();
     stream.set_read_timeout(state.lock().unwrap().patience).unwrap();
+    let mut stream = Stream::Clear(stream);
     let mut mark = [0; 4];
     while stream.read_exact(&mut mark).is_ok() {
         let mut call = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
@@ -236,8 +284,21 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
         let xid = words.u32();
         assert_eq!((words.u32(), words.u32()), (0, 2), "a call of RPC version 2");
         let (program, version, procedure) = (words.u32(), words.u32(), words.u32());
-        assert_eq!(words.u32(), 1, "AUTH_SYS");
+        let flavour = words.u32();
         words.opaque();
+        if flavour == 7 {
+            assert_eq!(procedure, 0, "the call that asks for TLS is a NULL call");
+            let Stream::Clear(socket) = stream else { panic!("asked for TLS under TLS") };
+            match start_tls(socket, xid, state) {
+                Some(next) => stream = next,
+                None => return,
+            }
+            continue;
+        }
+        assert_eq!(flavour, 1, "AUTH_SYS");
+        if matches!(stream, Stream::Clear(_)) {
+            state.lock().unwrap().in_the_clear.push(program);
+        }
         assert_eq!((words.u32(), words.u32()), (0, 0), "no verifier");
         let answer = match (program, version) {
             (100_005, 3) => v3::mount(procedure, state),
@@ -254,8 +315,28 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
     }
 }
 
+/// Answers the question for TLS, and changes over where there is some.
+fn start_tls(mut socket: TcpStream, xid: u32, state: &Mutex<State>) -> Option<Stream> {
+    let Some(config) = state.lock().unwrap().tls.clone() else {
+        let mut refusal = Vec::new();
+        put(&mut refusal, &[0x8000_0000 | 20, xid, 1, 1, 1, 2]);
+        socket.write_all(&refusal).ok()?;
+        return Some(Stream::Clear(socket));
+    };
+    let mut answer = Vec::new();
+    put(&mut answer, &[0x8000_0000 | 32, xid, 1, 0, 0]);
+    put_opaque(&mut answer, b"STARTTLS");
+    put(&mut answer, &[0]);
+    socket.write_all(&answer).ok()?;
+    let mut sealed = StreamOwned::new(ServerConnection::new(config).unwrap(), socket);
+    while sealed.conn.is_handshaking() {
+        sealed.conn.complete_io(&mut sealed.sock).ok()?;
+    }
+    Some(Stream::Sealed(Box::new(sealed)))
+}
+
 /// Sends an answer in the way its fault wants; false when the connection ends.
-fn deliver(stream: &mut TcpStream, xid: u32, answer: Answer) -> bool {
+fn deliver(stream: &mut Stream, xid: u32, answer: Answer) -> bool {
     let mut reply = Vec::new();
     match answer.fault {
         Some(Fault::Auth(status)) => put(&mut reply, &[xid, 1, 1, 1, status]),
@@ -283,7 +364,7 @@ fn deliver(stream: &mut TcpStream, xid: u32, answer: Answer) -> bool {
     match answer.fault {
         Some(Fault::Close) => return false,
         Some(Fault::Reset) => {
-            let socket = socket2::SockRef::from(&*stream);
+            let socket = socket2::SockRef::from(stream.socket());
             socket.set_linger(Some(Duration::ZERO)).unwrap();
             return false;
         }
@@ -294,7 +375,7 @@ fn deliver(stream: &mut TcpStream, xid: u32, answer: Answer) -> bool {
         }
         Some(Fault::HalfClose) => {
             stream.write_all(half).unwrap();
-            drop(stream.shutdown(Shutdown::Both));
+            drop(stream.socket().shutdown(Shutdown::Both));
             return false;
         }
         Some(Fault::Garbage(bytes)) => return stream.write_all(&bytes).is_ok(),
@@ -305,7 +386,7 @@ fn deliver(stream: &mut TcpStream, xid: u32, answer: Answer) -> bool {
 }
 
 /// Stays silent until the client leaves.
-fn wait_for_end(stream: &mut TcpStream) -> bool {
+fn wait_for_end(stream: &mut Stream) -> bool {
     let mut sink = [0; 4096];
     while matches!(stream.read(&mut sink), Ok(n) if n > 0) {}
     false

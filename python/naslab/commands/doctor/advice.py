@@ -90,6 +90,18 @@ def version_advice(target: Target, versions: Sequence[str]) -> list[Advice]:
     return []
 
 
+def tls_advice(target: Target, offered: bool) -> list[Advice]:
+    """What it means that an NFS server offers TLS, or does not. Of one that has none, and was asked for it, the login
+    says it."""
+    if offered and not target.options["xprtsec"]:
+        message = (
+            "the server offers RPC-with-TLS and data go in the clear: ?xprtsec=tls encrypts them; `naslab security` "
+            "measures what that costs"
+        )
+        return [Advice("hint", "tls", message)]
+    return []
+
+
 def clock_advice(ahead_ns: int | None) -> list[Advice]:
     """What a wrong clock of the server does."""
     if ahead_ns is None or abs(ahead_ns) < WRONG_CLOCK_NS:
@@ -104,6 +116,8 @@ def clock_advice(ahead_ns: int | None) -> list[Advice]:
 
 def login_advice(target: Target, error: Refusal, names: list[str] | None) -> Advice:
     """Why the session could not be set up. names: shares or exports of the server, when they could be listed."""
+    if "TLS" in error.message:
+        return Advice("error", "tls", error.message)
     if "takes no more connections" in error.message:
         return Advice("error", "connections", f"{error.message}: {FEWER_CONNECTIONS}")
     if error.kind in ("timeout", "disconnected", "protocol"):

@@ -21,6 +21,7 @@ from naslab.execution import recycle
 from naslab.execution.workspace import MARK, owner_mark
 from naslab.results.store import new_run_id
 from naslab.targets import Target, smb
+from naslab.targets.nfs import WITHOUT_TLS
 from naslab.targets.target import SERVERS
 from naslab.text.messages import words_of
 from naslab.units import duration_text
@@ -71,7 +72,8 @@ class Checkup:
     """All that was found out about a target. usable: nothing found prevents measuring.
 
     versions: of the protocol that the server accepts; None where one was asked for. clock_ahead_ns: by how much the
-    server's clock is ahead of this machine's; None where it was not seen.
+    server's clock is ahead of this machine's; None where it was not seen. offers_tls: of an NFS server, whether it
+    offers RPC-with-TLS (RFC 9289); None where it did not say.
     """
 
     target: Target
@@ -85,6 +87,7 @@ class Checkup:
     round_trip_ns: RoundTrip | None = None
     versions: list[str] | None = None
     clock_ahead_ns: int | None = None
+    offers_tls: bool | None = None
     left_behind: str | None = None
     recycle_bin: str | None = None
     advice: list[Advice] = field(default_factory=list)
@@ -125,6 +128,8 @@ class _Doctor:
     def check(self) -> Checkup:
         if self.target.protocol in SERVERS and not self._network():
             return self.found
+        if self.target.protocol == "nfs":
+            self._ask_for_tls()
         if self.target.whole_server:
             self._list_server()
             return self.found
@@ -167,6 +172,19 @@ class _Doctor:
         self._step("connect", True, detail, since)
         self._tcp_ns = reached.connect_ns
         self.found.advice += words.path_advice(reached.mtu_bytes, reached.interface_mtu_bytes)
+
+    def _ask_for_tls(self) -> None:
+        """One call that does nothing, which the server may refuse; on a connection of its own."""
+        since = time.perf_counter_ns()
+        hurried = self.target.with_options(**WITHOUT_TLS).with_timeout(
+            min(round(self._timeout_s * 1e9), VERSION_NS)
+        )
+        with contextlib.suppress(NaslabError):
+            self.found.offers_tls = _engine.offers_tls(hurried.engine_json())
+        if self.found.offers_tls is not None:
+            offered = "is" if self.found.offers_tls else "is not"
+            self._step("tls", True, f"RPC-with-TLS (RFC 9289) {offered} offered", since)
+            self.found.advice += words.tls_advice(self.target, self.found.offers_tls)
 
     def _list_server(self) -> None:
         since = time.perf_counter_ns()

@@ -13,6 +13,7 @@ from typing import Any
 from naslab.commands.plans.sweep import worker_files
 from naslab.errors import UsageError
 from naslab.spec import CellSpec
+from naslab.targets.nfs import WITHOUT_TLS
 from naslab.units import size_text
 
 WORKLOAD = "security"
@@ -56,31 +57,28 @@ def _encrypted(cipher: str) -> Combination:
 
 
 def _kerberos(what: str, sec: str) -> Combination:
-    return Combination(f"{what} {sec}", "nfs", {"sec": sec}, {"sec": sec})
+    return Combination(f"{what} {sec}", "nfs", {"sec": sec, **WITHOUT_TLS}, {"sec": sec, "xprtsec": "none"})
 
 
 COMBINATIONS: tuple[Combination, ...] = (
     Combination("plain", "smb", {"sign": "off", "encrypt": "off"}, {"signing": "none", "encryption": "none"}),
     _signed("hmac-sha256"), _signed("aes-cmac"), _signed("aes-gmac"),
     _encrypted("aes-128-ccm"), _encrypted("aes-128-gcm"), _encrypted("aes-256-ccm"), _encrypted("aes-256-gcm"),
-    Combination("plain (sec=sys)", "nfs", {"sec": "sys"}, {"sec": "sys"}),
+    Combination("plain (sec=sys)", "nfs", {"sec": "sys", **WITHOUT_TLS}, {"sec": "sys", "xprtsec": "none"}),
+    Combination("encrypted TLS", "nfs", {"sec": "sys", "xprtsec": "tls"}, {"sec": "sys", "tls_version": "1.3"}),
     _kerberos("authenticated", "krb5"), _kerberos("signed", "krb5i"), _kerberos("encrypted", "krb5p"),
 )  # fmt: skip
 """Every combination that naslab's own clients speak, the unprotected one of each protocol first."""
 
 CONTRASTS = (
     ("encrypted AES-128-GCM", "encrypted AES-256-GCM"), ("signed AES-GMAC", "encrypted AES-128-GCM"),
-    ("signed krb5i", "encrypted krb5p"),
+    ("signed krb5i", "encrypted krb5p"), ("encrypted TLS", "encrypted krb5p"),
 )  # fmt: skip
 """Pairs that people choose between; each has its own ratios, of the second to the first."""
 
 NOT_SPOKEN: tuple[tuple[str, str, str], ...] = (
     ("smb", "SMB over QUIC (TLS 1.3)", "not spoken by naslab"),
-    (
-        "nfs", "TLS (xprtsec=tls)",
-        "not spoken by naslab; mount the export with the option and measure the mount point",
-    ),
-)  # fmt: skip
+)
 """(protocol, name, why): what servers may offer and naslab cannot use."""
 
 
@@ -89,10 +87,26 @@ def combinations(protocol: str) -> list[Combination]:
     return [each for each in COMBINATIONS if each.protocol == protocol]
 
 
+def tried(combination: Combination, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Engine options of a combination on a target whose name has the options `given`.
+
+    How TLS checks certificates, and with which of its own, is the name's to say.
+    """
+    options = dict(combination.options)
+    if options.get("xprtsec"):
+        options["xprtsec"] = given.get("xprtsec") or options["xprtsec"]
+    return options
+
+
+def usual(protocol: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Engine options of the first login, which tells a wrong name or password: in the clear, whatever the name says."""
+    return dict(WITHOUT_TLS) if protocol == "nfs" and given.get("xprtsec") else {}
+
+
 def pinned(protocol: str, options: Mapping[str, Any]) -> list[str]:
     """Engine options that the target's name sets although this command tries all their values."""
-    tried = dict.fromkeys(name for each in combinations(protocol) for name in each.options)
-    return [name for name in tried if options.get(name) not in UNSET]
+    names = dict.fromkeys(name for each in combinations(protocol) for name in each.options if name not in WITHOUT_TLS)
+    return [name for name in names if options.get(name) not in UNSET]
 
 
 def demanded(combination: Combination, usual: Mapping[str, Any]) -> str:

@@ -99,7 +99,7 @@ def _server(
         yield "Server", ", ".join(str(part) for part in (name, software) if part)
     protocol = " ".join(str(target[key]) for key in ("protocol", "dialect") if target.get(key))
     parts = [protocol.upper() if target.get("protocol") in ("smb", "nfs") else protocol]
-    parts += [f"{key} {target[key]}" for key in ("sec", "signing", "encryption") if target.get(key)]
+    parts += [f"{key} {target[key]}" for key in ("sec", "xprtsec", "signing", "encryption") if target.get(key)]
     if any(parts):
         yield "Protocol", ", ".join(part for part in parts if part)
     if facts.get("dfs_target"):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, UnsetType
 
-from naslab.results.describe import Cipher, HostName, OpenPart, Timestamp, Version, Word, about
+from naslab.results.describe import TLS_SUITES, Cipher, HostName, OpenPart, Timestamp, Version, Word, about
 from naslab.results.parts.lab import PlantedDocument
 
 
@@ -19,6 +19,15 @@ class TargetDocument(OpenPart):
     sec: Annotated[
         str | UnsetType | None,
         about("of NFS: krb5, krb5i (signed) or krb5p (encrypted); null: sys", keep=("krb5", "krb5i", "krb5p")),
+    ] = UNSET
+    xprtsec: Annotated[
+        str | UnsetType | None,
+        about("of NFS: tls or mtls (RFC 9289), in the words of mount.nfs(8); null: none", keep=("tls", "mtls")),
+    ] = UNSET
+    tls_version: Annotated[Version | UnsetType, about("of NFS over TLS: its version, 1.3")] = UNSET
+    tls_cipher_suite: Annotated[
+        str | UnsetType,
+        about("of NFS over TLS: the cipher suite as IANA registers it; `encryption` names its cipher", keep=TLS_SUITES),
     ] = UNSET
     auth: Annotated[
         str | UnsetType,
