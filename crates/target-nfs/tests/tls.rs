@@ -6,7 +6,9 @@
 mod fake;
 
 use fake::{Fake, Fault, On};
-use naslab_core::{AlignedBuf, Completion, Create, Error, ErrorKind, FileId, Op, OpKind, OpenOptions, Session, Target};
+use naslab_core::{
+    AlignedBuf, Completion, Create, Error, ErrorKind, FileId, Op, OpKind, OpenOptions, Session, Submit, Target,
+};
 use naslab_target_nfs::{exports, offers_tls, NfsOptions, NfsTarget};
 use rustls::pki_types::{pem::PemObject, CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -70,13 +72,15 @@ fn open(session: &mut dyn Session) -> FileId {
 
 /// As many operations at once as the depth allows, each in memory and at a place of its own.
 fn all_at_once(session: &mut dyn Session, file: FileId, kind: OpKind, memory: &mut AlignedBuf) -> Vec<Completion> {
+    let mut done = Vec::new();
     for at in 0..DEPTH {
         let op = Op { kind, file, offset_bytes: u64::from(at * LEN), len_bytes: LEN, due_ns: None };
         let buf = memory.lend((at * LEN) as usize, LEN as usize);
         // SAFETY: the memory outlives the session's use of it, and no two operations share any.
-        unsafe { session.submit(&op, buf, at) }.unwrap();
+        while unsafe { session.submit(&op, buf, at) }.unwrap() == Submit::Busy {
+            session.reap(1, Some(Duration::from_millis(50)), &mut done).unwrap();
+        }
     }
-    let mut done = Vec::new();
     while done.len() < DEPTH as usize {
         session.reap(1, Some(Duration::from_millis(50)), &mut done).unwrap();
     }
