@@ -121,7 +121,7 @@ def test_the_innermost_mount_counts() -> None:
     [
         (line("nfs4", "nas:/e", nfs().replace("sec=sys", "sec=lkey")), "sec=lkey", True),
         (line("nfs4", "nas:/e", nfs().replace("proto=tcp", "proto=rdma")), "proto=rdma", True),
-        (line("nfs4", "nas:/e", nfs("vers=4.2", "xprtsec=tls,")), "xprtsec=tls", True),
+        (line("nfs4", "nas:/e", nfs("vers=4.2", "xprtsec=mtls,")), "xprtsec=mtls", True),
         (line("nfs4", "nas:/e", nfs("vers=4.2", "fsc,")), "fsc", True),
         (line("nfs", "nas:/e", nfs("vers=2", "")), "vers=2", False),
         (line("cifs", "//nas/data", "rw,vers=3.1.1,sec=ntlmssp,multiuser,addr=192.0.2.9"), "multiuser", True),
@@ -132,6 +132,12 @@ def test_what_cannot_be_carried_over_is_said(text: str, said: str, has_url: bool
     found = behind(HEAD + text, "/mnt/nas")
     assert found is not None and (found.url is not None) is has_url
     assert len(found.left_out) == 1 and found.left_out[0].startswith(said)
+
+
+def test_a_mount_over_tls_is_reached_over_tls_by_its_name() -> None:
+    found = behind(HEAD + line("nfs4", "nas:/e", nfs("vers=4.2", "xprtsec=tls,")), "/mnt/nas")
+    assert found is not None and not found.left_out and found.options["xprtsec"] == "tls"
+    assert found.url is not None and found.url.startswith("nfs://nas/e?") and "xprtsec=tls" in found.url
 
 
 TCP = """\

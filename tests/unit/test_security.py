@@ -186,10 +186,22 @@ def test_every_combination_is_one_that_its_target_takes() -> None:
         rows = plans.combinations(protocol)
         unspoken = [name for kind, name, _ in plans.NOT_SPOKEN if kind == protocol]
         names = [row.name for row in rows] + unspoken
-        assert rows[0].name.startswith("plain") and len(set(names)) == len(names) and len(unspoken) == 1
+        assert rows[0].name.startswith("plain") and len(set(names)) == len(names) and len(unspoken) == (protocol == "smb")
         known = parse_target(url).options
         assert all(row.options.keys() <= known.keys() for row in rows)
         assert plans.pinned(protocol, known) == []
+
+
+def test_tls_is_tried_as_the_name_says_and_all_else_without_it() -> None:
+    """A file of authorities belongs to TLS alone: with it in the clear a target would be refused."""
+    given = parse_target("nfs://host/export?xprtsec=tls&tlsverify=off").options
+    assert plans.pinned("nfs", given) == [] and plans.pinned("nfs", {**given, "sec": "krb5"}) == ["sec"]
+    rows = {row.name: {**given, **plans.tried(row, given)} for row in plans.combinations("nfs")}
+    assert [name for name, options in rows.items() if options["xprtsec"]] == ["encrypted TLS"]
+    assert rows["encrypted TLS"]["tls_verify"] is False and rows["plain (sec=sys)"]["tls_verify"] is True
+    assert plans.tried(plans.combinations("nfs")[1], {**given, "xprtsec": "mtls"})["xprtsec"] == "mtls"
+    assert plans.usual("nfs", given)["xprtsec"] is None
+    assert plans.usual("smb", {}) == {} and plans.usual("nfs", parse_target("nfs://host/export").options) == {}
 
 
 def test_the_plan_keeps_the_budget_the_bytes_and_the_room() -> None:

@@ -13,6 +13,7 @@ _TARGET = {
     "protocol": "the protocol",
     "dialect": "the protocol's version",
     "sec": "the security flavour",
+    "xprtsec": "TLS",
     "signing": "signing",
     "encryption": "encryption",
     "connections": "the number of connections",
