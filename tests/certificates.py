@@ -26,7 +26,7 @@ class Made:
     key: Path
 
     def context(self, alpn: str = "sunrpc", clients_of: Path | None = None) -> ssl.SSLContext:
-        """A server's, with OpenSSL. alpn: empty for none. clients_of: clients prove themselves with its certificates."""
+        """A server's, with OpenSSL. alpn: empty for none. clients_of: the authority of clients, who prove themselves."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate, self.key)
         if alpn:
@@ -50,7 +50,11 @@ class Authority:
         self.certificate.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
 
     def sign(
-        self, name: str, hosts: tuple[str, ...] = ("localhost", "127.0.0.1"), left: timedelta = DAY, key: Key | None = None
+        self,
+        name: str,
+        hosts: tuple[str, ...] = ("localhost", "127.0.0.1"),
+        left: timedelta = DAY,
+        key: Key | None = None,
     ) -> Made:
         """A certificate for servers and clients. left: how long it is valid from now on; below zero: no more."""
         key = key or ec.generate_private_key(ec.SECP256R1())

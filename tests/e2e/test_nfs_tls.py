@@ -85,7 +85,9 @@ def test_a_verified_sweep_at_depth_is_sealed_and_told(place: Place, cli: Cli) ->
 
 def test_bytes_on_the_wire_are_those_of_the_socket(place: Place, cli: Cli) -> None:
     with front(place.server.port, place.good.context()) as before:
-        document = cli("sweep", place.trusting(before.port), "--file-size", "1m", "--record", "64k", "--json").ok().json()
+        document = (
+            cli("sweep", place.trusting(before.port), "--file-size", "1m", "--record", "64k", "--json").ok().json()
+        )
         sent = sum(cell["wire_sent_bytes"] for cell in document["cells"])
         # Set-up and metadata belong to no cell.
         assert 0 <= before.raw_bytes - sent < 64 << 10 < before.inner_bytes
@@ -99,7 +101,7 @@ def test_rsa_and_names(place: Place, here: Here) -> None:
         found = here("doctor", place.trusting(before.port, host="localhost"), "--json").ok().json()
         assert found["usable"] and found["offers_tls"] is True
         assert "tls" not in [one["kind"] for one in found["advice"]]
-        code, said = refused(here, place.trusting(before.port))
+        _, said = refused(here, place.trusting(before.port))
         assert "certificate is for localhost, not for 127.0.0.1: name the server as the certificate does" in said
 
 
@@ -116,7 +118,7 @@ def test_rsa_and_names(place: Place, here: Here) -> None:
 )
 def test_servers_without_tls_are_told(place: Place, here: Here, way: str, words: str) -> None:
     with front(place.server.port, place.good.context(), way) as before:
-        code, said = refused(here, place.trusting(before.port), "--timeout", "1s")
+        _, said = refused(here, place.trusting(before.port), "--timeout", "1s")
         assert words in said, said
         assert before.in_the_clear == [], "nothing is sent in the clear after TLS was asked for"
 
@@ -188,7 +190,9 @@ def test_options_that_cannot_be_used_are_named(place: Place, here: Here, tmp_pat
 def test_broken_records_end_the_command(place: Place, cli: Cli, mode: str) -> None:
     with front(place.server.port, place.good.context()) as before, relay(before.port) as way:
         way.break_after(60_000, mode)
-        done = cli("sustained", place.trusting(way.port), "--size", "4m", "--duration", "20s", "--timeout", "1s").sound()
+        done = cli(
+            "sustained", place.trusting(way.port), "--size", "4m", "--duration", "20s", "--timeout", "1s"
+        ).sound()
         assert way.broken and done.code == 1, f"exit {done.code}: {done.err}"
     (run,) = cli.runs()
     assert run["status"] == "failed"
@@ -208,7 +212,11 @@ def test_an_outage_is_waited_out_and_tls_is_asked_for_again(place: Place, cli: C
 def test_doctor_says_what_the_server_offers(place: Place, here: Here) -> None:
     plain = place.url(0).replace("&xprtsec=tls", "")
     with front(place.server.port, place.good.context()) as before:
-        found = here("doctor", plain.replace(":0/", f":{before.port}/").replace("=0", f"={before.port}"), "--json").ok().json()
+        found = (
+            here("doctor", plain.replace(":0/", f":{before.port}/").replace("=0", f"={before.port}"), "--json")
+            .ok()
+            .json()
+        )
         assert found["offers_tls"] is True and found["usable"]
         (hint,) = [one for one in found["advice"] if one["kind"] == "tls"]
         assert hint["severity"] == "hint" and "?xprtsec=tls" in hint["message"]

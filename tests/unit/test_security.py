@@ -186,7 +186,9 @@ def test_every_combination_is_one_that_its_target_takes() -> None:
         rows = plans.combinations(protocol)
         unspoken = [name for kind, name, _ in plans.NOT_SPOKEN if kind == protocol]
         names = [row.name for row in rows] + unspoken
-        assert rows[0].name.startswith("plain") and len(set(names)) == len(names) and len(unspoken) == (protocol == "smb")
+        assert (
+            rows[0].name.startswith("plain") and len(set(names)) == len(names) and len(unspoken) == (protocol == "smb")
+        )
         known = parse_target(url).options
         assert all(row.options.keys() <= known.keys() for row in rows)
         assert plans.pinned(protocol, known) == []

@@ -223,7 +223,8 @@ fn damaged_and_clear_bytes_are_refused_and_silence_ends() {
 fn certificates_are_checked() {
     let trusting_system = TlsOptions { authorities: None, ..options() };
     let unchecked = TlsOptions { authorities: None, unchecked: true, ..options() };
-    let cases: [(&str, &[&str], &str, &TlsOptions, ErrorKind, &str); 6] = [
+    type Case<'a> = (&'a str, &'a [&'a str], &'a str, &'a TlsOptions, ErrorKind, &'a str);
+    let cases: [Case<'_>; 6] = [
         (
             "server",
             &["sunrpc"],

@@ -52,7 +52,9 @@ class Behind:
     @property
     def options(self) -> dict[str, str]:
         """Options that change the speed, for the record."""
-        told = ("vers", "sec", "xprtsec", "proto", "rsize", "wsize", "cache", "seal", "nconnect", "max_channels", "sync")
+        told = (
+            "vers", "sec", "xprtsec", "proto", "rsize", "wsize", "cache", "seal", "nconnect", "max_channels", "sync",
+        )  # fmt: skip
         return {name: self.mount.options[name] for name in told if name in self.mount.options}
 
 

@@ -176,9 +176,7 @@ class _Doctor:
     def _ask_for_tls(self) -> None:
         """One call that does nothing, which the server may refuse; on a connection of its own."""
         since = time.perf_counter_ns()
-        hurried = self.target.with_options(**WITHOUT_TLS).with_timeout(
-            min(round(self._timeout_s * 1e9), VERSION_NS)
-        )
+        hurried = self.target.with_options(**WITHOUT_TLS).with_timeout(min(round(self._timeout_s * 1e9), VERSION_NS))
         with contextlib.suppress(NaslabError):
             self.found.offers_tls = _engine.offers_tls(hurried.engine_json())
         if self.found.offers_tls is not None:

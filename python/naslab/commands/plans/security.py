@@ -76,9 +76,7 @@ CONTRASTS = (
 )  # fmt: skip
 """Pairs that people choose between; each has its own ratios, of the second to the first."""
 
-NOT_SPOKEN: tuple[tuple[str, str, str], ...] = (
-    ("smb", "SMB over QUIC (TLS 1.3)", "not spoken by naslab"),
-)
+NOT_SPOKEN: tuple[tuple[str, str, str], ...] = (("smb", "SMB over QUIC (TLS 1.3)", "not spoken by naslab"),)
 """(protocol, name, why): what servers may offer and naslab cannot use."""
 
 
