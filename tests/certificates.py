@@ -26,7 +26,7 @@ class Made:
     key: Path
 
     def context(self, alpn: str = "sunrpc", clients_of: Path | None = None) -> ssl.SSLContext:
-        """A server's, with OpenSSL. alpn: empty for none. clients_of: the authority of clients, who prove themselves."""
+        """A server's, with OpenSSL. alpn: empty for none. clients_of: the authority of clients' certificates."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate, self.key)
         if alpn:

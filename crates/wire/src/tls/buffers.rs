@@ -13,7 +13,9 @@ pub(super) const CHUNK_BYTES: usize = 128 * 1024;
 const OUTGOING_BYTES: usize = CHUNK_BYTES + 8 * 1024;
 /// What a record adds to at most 16 KiB of content: head, kind and tag.
 const RECORD_BYTES: usize = 16 * 1024;
-const OVERHEAD_BYTES: usize = 5 + 1 + 16;
+const OVERHEAD_BYTES: usize = HEAD_BYTES + 1 + 16;
+/// Kind, version and length.
+const HEAD_BYTES: usize = 5;
 
 /// Received and not opened yet: `bytes[start..end]`.
 #[derive(Debug)]
@@ -41,10 +43,24 @@ impl Incoming {
 
     /// Whether the first record is there whole, as its head says.
     pub fn has_record(&self) -> bool {
+        self.lacking_bytes() == 0
+    }
+
+    /// What the first record lacks, or its head.
+    fn lacking_bytes(&self) -> usize {
         match &self.bytes[self.start..self.end] {
-            [_, _, _, high, low, rest @ ..] => rest.len() >= usize::from(u16::from_be_bytes([*high, *low])),
-            _ => false,
+            [_, _, _, high, low, rest @ ..] => {
+                usize::from(u16::from_be_bytes([*high, *low])).saturating_sub(rest.len())
+            }
+            part => HEAD_BYTES - part.len(),
         }
+    }
+
+    /// Bytes that are sure to come where `wanted` bytes of content are: never less than the record under way lacks, for
+    /// single bytes of it would bring nothing.
+    fn to_come(&self, wanted: usize) -> usize {
+        let sealed = wanted + wanted.div_ceil(RECORD_BYTES) * OVERHEAD_BYTES;
+        sealed.saturating_sub(self.end - self.start).max(self.lacking_bytes()).max(1)
     }
 
     /// Receives more, of which at least `wanted` bytes of content are to come; zero when nothing came now.
@@ -53,8 +69,7 @@ impl Incoming {
         (self.start, self.end) = (0, self.end - self.start);
         let mut room = self.bytes.len() - self.end;
         if wait == Wait::All {
-            let sealed = wanted + wanted.div_ceil(RECORD_BYTES) * OVERHEAD_BYTES;
-            room = room.min(sealed.saturating_sub(self.end).max(1));
+            room = room.min(self.to_come(wanted));
         }
         if room == 0 {
             return Err(Error::new(
@@ -130,5 +145,27 @@ impl Outgoing {
             (self.start, self.end) = (0, 0);
         }
         Ok(self.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_waited_for_completes_a_record() {
+        let mut incoming = Incoming::new();
+        assert!(!incoming.has_record());
+        assert_eq!(incoming.to_come(100), 122);
+        assert_eq!(incoming.to_come(16 * 1024 + 1), 16 * 1024 + 1 + 2 * 22);
+        // 1,000 bytes of a record of 16 KiB: the last hundred that are wanted are in the rest of it.
+        incoming.bytes[..5].copy_from_slice(&[23, 3, 3, 0x40, 0x11]);
+        incoming.end = 1000;
+        assert_eq!(incoming.to_come(100), 5 + 0x4011 - 1000);
+        incoming.end = 5 + 0x4011;
+        assert!(incoming.has_record());
+        assert_eq!(incoming.to_come(1), 1);
+        incoming.discard(5 + 0x4011);
+        assert_eq!((incoming.filled().len(), incoming.to_come(1)), (0, 23));
     }
 }
