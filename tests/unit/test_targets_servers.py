@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from naslab.errors import UsageError
 from naslab.targets import Secret, Target, parse_target
-from naslab.targets.nfs import check_low_ports
+from naslab.targets.nfs import WITHOUT_TLS, check_low_ports
 
 SMB: dict[str, Any] = {
     "host": "nas", "port": 445, "share": "data", "root": "", "user": None, "domain": "", "auth": "guest",
@@ -25,7 +25,7 @@ SMB: dict[str, Any] = {
 NFS: dict[str, Any] = {
     "host": "nas", "port": None, "path": "/data", "version": None, "mount_port": None, "portmap_port": 111,
     "connections": 1, "addresses": [], "uid": os.geteuid(), "gid": os.getegid(), "gids": os.getgroups()[:16],
-    "machine": None, "privileged_port": "auto", "sec": None, "principal": None, "slots": None,
+    "machine": None, "privileged_port": "auto", "sec": None, "principal": None, "slots": None, **WITHOUT_TLS,
     "timeout_ns": 30_000_000_000,
 }  # fmt: skip
 USER = {"user": "ann", "auth": "ntlm"}
@@ -102,6 +102,13 @@ def test_smb(text: str, changed: dict[str, Any]) -> None:
         ("nfs://nas/data?gids=7", {"gids": [7]}),
         ("nfs://nas/data?privileged=off", {"privileged_port": "off"}),
         ("nfs://nas/data?sec=sys&uid=7", {"sec": "sys", "uid": 7, "gids": []}),
+        ("nfs://nas/data?xprtsec=none", {}),
+        ("nfs://nas/data?xprtsec=TLS&tlsverify=off", {"xprtsec": "tls", "tls_verify": False}),
+        ("nfs://nas/data?xprtsec=tls&tlscacert=/etc/ca.pem", {"xprtsec": "tls", "tls_authorities": "/etc/ca.pem"}),
+        (
+            "nfs://nas/data?xprtsec=mtls&tlscert=/c&tlskey=/k",
+            {"xprtsec": "mtls", "tls_certificate": "/c", "tls_key": "/k"},
+        ),
         ("nfs://nas/data?sec=KRB5", {"sec": "krb5"}),
         ("nfs://ann@nas/data?sec=krb5i", {"sec": "krb5i", "principal": "ann"}),
         ("nfs://corp.lab;ann@nas/data?sec=krb5p", {"sec": "krb5p", "principal": "ann@CORP.LAB"}),

@@ -22,7 +22,7 @@ class TargetDocument(OpenPart):
     ] = UNSET
     xprtsec: Annotated[
         str | UnsetType | None,
-        about("of NFS: tls or mtls (RFC 9289), in the words of mount.nfs(8); null: none", keep=("tls", "mtls")),
+        about("of NFS: tls or mtls (RFC 9289), as mount.nfs(8) calls it; null: none", keep=("tls", "mtls")),
     ] = UNSET
     tls_version: Annotated[Version | UnsetType, about("of NFS over TLS: its version, 1.3")] = UNSET
     tls_cipher_suite: Annotated[
