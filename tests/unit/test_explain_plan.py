@@ -215,3 +215,17 @@ def test_a_set_doubles_or_grows_as_far_as_there_is_time(durable: float, left_s: 
     climb.affordable_bytes = lambda: Climb.affordable_bytes(climb)  # type: ignore[arg-type]
     found = Climb.next_set_bytes(climb)  # type: ignore[arg-type]
     assert (found and found >> 20) == wanted
+
+
+@pytest.mark.parametrize(
+    ("read", "first", "length"), [(100, 100, 57), (480, 480, 57), (520, 520, 57), (1000, 1000, 12)]
+)
+def test_a_look_at_a_larger_set_reads_what_was_never_read(read: int, first: int, length: int) -> None:
+    """Where more than half of it was read already, one record was all that was read: 40 MB/s of disks that do 60."""
+    climb = SimpleNamespace(
+        evidence=evidence(set=[point(rate=60 * MB, set_bytes=512 * MIB)], depth=level(60 * MB)), read_bytes=read * MIB,
+        bounds=dataclasses.replace(BOUNDS, cell_ns=5 * 10**8), set_depth=lambda: 4, bypass=False,
+    )  # fmt: skip
+    cell = Climb.look_cell(climb, 1024 * MIB)  # type: ignore[arg-type]
+    assert cell.walk is not None and cell.walk.base_bytes == first * MIB
+    assert cell.stop_bytes == pytest.approx(length * MIB, abs=4 * MIB)

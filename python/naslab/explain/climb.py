@@ -499,8 +499,10 @@ class Climb:
         passes = self.evidence.passes
         rate = passes[-1].rate.value if passes else memory_rate(self.evidence) or 1e7
         length_ns = 2 * self.bounds.cell_ns if seconds is None else int(seconds * NS_PER_S)
-        room = set_bytes // 2 - self.read_bytes if seconds is None else set_bytes - self.read_bytes
         wanted = int(max(memory_rate(self.evidence) or 0.0, rate) * length_ns / NS_PER_S)
+        unread = set_bytes - self.read_bytes
+        # Of the older half; where that was read already, of the older half of what was not.
+        room = unread if seconds is not None else max(set_bytes // 2 - self.read_bytes, min(wanted, unread // 2))
         length = max(min(wanted, room) // LARGE_RECORD, 1) * LARGE_RECORD
         cell = steps.pass_cell(
             set_bytes, self.set_depth(), self.bypass, self.bounds, rate, (self.read_bytes, length)
