@@ -123,7 +123,7 @@ def test_an_export(cli: Cli, ganesha: Server) -> None:
     for version in ("3", "4.0", "4.1", "4.2"):
         done, found = doctor(cli, f"{ganesha.url}&version={version}")
         assert done.code == 0 and all_allowed(found), (version, found)
-        assert [step["name"] for step in found["steps"]] == ["name", "connect", "mount", "ping"]
+        assert [step["name"] for step in found["steps"]] == ["name", "connect", "tls", "mount", "ping"]
         assert found["negotiated"]["dialect"].startswith(version[0]) and found["round_trip_ns"]["count"] > 0
     assert not [path for path in ganesha.data.iterdir() if path.name.startswith("naslab-")]
 
