@@ -2,6 +2,8 @@
 
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
+mod common;
+
 use naslab_core::{ErrorKind, Result};
 use naslab_wire::{dial, ready, DialOptions, Tls, TlsFacts, TlsOptions, Wire, TLS_OPERATION};
 use rustls::pki_types::{pem::PemObject, CertificateDer, PrivateKeyDer};
@@ -74,10 +76,6 @@ fn shake(name: &str, alpn: &[&str], host: &str, options: &TlsOptions) -> Result<
     outcome
 }
 
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 31 % 251) as u8).collect()
-}
-
 #[test]
 fn what_one_end_sends_the_other_receives_and_the_sockets_bytes_are_counted() {
     let (mut wire, mut peer) = pair(LONG);
@@ -97,34 +95,13 @@ fn what_one_end_sends_the_other_receives_and_the_sockets_bytes_are_counted() {
 
 #[test]
 fn payloads_arrive_whole_whatever_was_buffered() {
-    for read_ahead in [16, 1000, 64 * 1024] {
-        let (mut wire, mut peer) = pair(LONG);
-        wire.set_read_ahead(read_ahead);
-        let data = pattern(3_000_000);
-        let sent = data.clone();
-        let writer = std::thread::spawn(move || {
-            peer.write_all(b"header-of-16-byt").unwrap();
-            peer.write_all(&sent).unwrap();
-            peer.write_all(b"next").unwrap();
-            peer
-        });
-        wire.fill(16).unwrap();
-        assert!(wire.buffered().len() <= read_ahead.max(16));
-        wire.consume(16);
-        let mut into = vec![0; 1_999_999];
-        wire.read_into(&mut into).unwrap();
-        assert_eq!(into, data[..1_999_999]);
-        wire.skip(1_000_001).unwrap();
-        wire.fill(4).unwrap();
-        assert_eq!(wire.buffered(), b"next");
-        drop(writer.join().unwrap());
-    }
+    common::payloads_arrive_whole(|| pair(LONG));
 }
 
 #[test]
 fn a_full_socket_takes_nothing_and_what_it_took_is_not_sealed_twice() {
     let (mut wire, mut peer) = pair(SHORT);
-    let data = pattern(20_000_000);
+    let data = common::pattern(20_000_000);
     let mut done = 0;
     let mut idle = 0;
     while idle < 3 {

@@ -1,5 +1,7 @@
 //! A connection against a scripted peer on loopback.
 
+mod common;
+
 use naslab_core::{errno, ErrorKind};
 use naslab_wire::{dial, ready, DialOptions, Wire};
 use std::io::{Read, Write};
@@ -14,10 +16,6 @@ fn pair(timeout: Duration) -> (Wire, TcpStream) {
     let port = listener.local_addr().unwrap().port();
     let wire = dial("127.0.0.1", port, &DialOptions { timeout, privileged_port: false }).unwrap();
     (wire, listener.accept().unwrap().0)
-}
-
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 31 % 251) as u8).collect()
 }
 
 #[test]
@@ -37,28 +35,7 @@ fn parts_arrive_in_order_and_are_counted() {
 
 #[test]
 fn payloads_land_in_place_whatever_was_buffered() {
-    for read_ahead in [16, 1000, 64 * 1024] {
-        let (mut wire, mut peer) = pair(LONG);
-        wire.set_read_ahead(read_ahead);
-        let data = pattern(3_000_000);
-        let sent = data.clone();
-        let writer = std::thread::spawn(move || {
-            peer.write_all(b"header-of-16-byt").unwrap();
-            peer.write_all(&sent).unwrap();
-            peer.write_all(b"next").unwrap();
-            peer
-        });
-        wire.fill(16).unwrap();
-        assert!(wire.buffered().len() <= read_ahead.max(16));
-        wire.consume(16);
-        let mut into = vec![0; 1_999_999];
-        wire.read_into(&mut into).unwrap();
-        assert_eq!(into, data[..1_999_999]);
-        wire.skip(1_000_001).unwrap();
-        wire.fill(4).unwrap();
-        assert_eq!(wire.buffered(), b"next");
-        drop(writer.join().unwrap());
-    }
+    common::payloads_arrive_whole(|| pair(LONG));
 }
 
 #[test]
@@ -117,7 +94,7 @@ fn a_closed_or_reset_connection_is_disconnected() {
 #[test]
 fn a_full_socket_takes_nothing_and_says_when_it_does_again() {
     let (mut wire, mut peer) = pair(SHORT);
-    let data = pattern(1 << 20);
+    let data = common::pattern(1 << 20);
     // The other end's buffer takes a little more each time, until it is full too.
     while wire.send_some(&[&data], 0).unwrap() > 0 {}
     assert_eq!(wire.send_some(&[&data], 17).unwrap(), 17);
