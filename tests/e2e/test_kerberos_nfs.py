@@ -282,6 +282,7 @@ def test_the_price_list_says_what_is_refused(stranger: Cli, place: Place) -> Non
     words = ("--repeat", 3, "--budget", "4s", "--json")
     found = stranger("security", place.url(), *words).ok().json()["security"]["combinations"]
     reasons = {row["name"]: row["reason"] for row in found if row["state"] == "refused"}
+    holds(reasons.pop("encrypted TLS"), "does not offer TLS")
     assert list(reasons) == ["authenticated krb5", "signed krb5i", "encrypted krb5p"]
     assert all("no Kerberos ticket" in reason and "kinit" in reason for reason in reasons.values())
     stranger.env["KRB5CCNAME"] = place.realm.kinit("good")
