@@ -18,17 +18,7 @@ const VERSIONS: [&str; 2] = ["3", "4.1"];
 fn options(fake: &Fake, version: &str) -> NfsOptions {
     let silent = |(_, fault): &(On, Fault)| matches!(fault, Fault::Freeze | Fault::Half | Fault::Status(10008));
     let is_silent = fake.state.lock().unwrap().faults.iter().any(silent);
-    NfsOptions {
-        host: "127.0.0.1".into(),
-        port: Some(fake.port),
-        mount_port: Some(fake.port),
-        path: "/export".into(),
-        version: Some(version.into()),
-        privileged_port: "off".into(),
-        timeout_ns: if is_silent { SILENT_NS } else { PATIENT_NS },
-        depth: 8,
-        ..NfsOptions::default()
-    }
+    NfsOptions { timeout_ns: if is_silent { SILENT_NS } else { PATIENT_NS }, depth: 8, ..fake.options(version) }
 }
 
 struct Client {

@@ -8,17 +8,7 @@ use naslab_target_nfs::{NfsOptions, NfsTarget};
 use std::time::Duration;
 
 fn options(fake: &Fake, version: &str) -> NfsOptions {
-    NfsOptions {
-        host: "127.0.0.1".into(),
-        port: Some(fake.port),
-        mount_port: Some(fake.port),
-        path: "/export".into(),
-        version: Some(version.into()),
-        privileged_port: "off".into(),
-        timeout_ns: 30_000_000_000,
-        depth: 8,
-        ..NfsOptions::default()
-    }
+    NfsOptions { timeout_ns: 30_000_000_000, depth: 8, ..fake.options(version) }
 }
 
 fn kind_of<T>(outcome: Result<T>) -> ErrorKind {

@@ -45,16 +45,10 @@ fn tls(mutual: bool) -> Arc<ServerConfig> {
 
 fn options(fake: &Fake, version: &str) -> NfsOptions {
     NfsOptions {
-        host: "127.0.0.1".into(),
-        port: Some(fake.port),
-        mount_port: Some(fake.port),
-        path: "/export".into(),
-        version: Some(version.into()),
-        privileged_port: "off".into(),
         depth: DEPTH,
         xprtsec: Some("tls".into()),
         tls_authorities: Some(file("authority.pem")),
-        ..NfsOptions::default()
+        ..fake.options(version)
     }
 }
 

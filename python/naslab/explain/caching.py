@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
 from naslab.explain import tell
@@ -41,14 +41,10 @@ class Saved:
     @property
     def calls(self) -> int:
         """All of them."""
-        return self.opens + self.closes + self.lookups + self.reads + self.writes
+        return sum(astuple(self))
 
     def __add__(self, other: Saved) -> Saved:
-        return Saved(*(mine + its for mine, its in zip(_counts(self), _counts(other), strict=True)))
-
-
-def _counts(saved: Saved) -> tuple[int, ...]:
-    return saved.opens, saved.closes, saved.lookups, saved.reads, saved.writes
+        return Saved(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass(frozen=True)
@@ -80,12 +76,17 @@ class Caching:
         """What the server gave, and what that, or more of it, would have saved."""
         return [self._granted(), *self._savings()]
 
+    @property
+    def _has_none(self) -> bool:
+        """Whether the protocol that the run spoke knows no such right, though a later version does."""
+        return self.protocol == "nfs" and self.dialect == "3"
+
     def _whose(self) -> str:
-        return " of NFS 4" if self.protocol == "nfs" and self.dialect == "3" else ""
+        return " of NFS 4" if self._has_none else ""
 
     def _granted(self) -> str:
         name = NAMES[self.protocol][0]
-        if self.protocol == "nfs" and self.dialect == "3":
+        if self._has_none:
             return "NFS 3 has no delegations: its clients cache by guess, for some seconds"
         taken = f", and took {self.taken:,} of them back" if self.taken else ""
         if self.asked in ("", "none"):
@@ -118,7 +119,7 @@ def _named(saved: Saved) -> str:
         "opens of files opened before", "closes of these", "lookups of attributes", "reads of data read before",
         "writes of data written again",
     )  # fmt: skip
-    return tell.joined([f"{count:,} {name}" for count, name in zip(_counts(saved), what, strict=True) if count])
+    return tell.joined([f"{count:,} {name}" for count, name in zip(astuple(saved), what, strict=True) if count])
 
 
 @dataclass

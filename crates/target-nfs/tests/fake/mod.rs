@@ -6,6 +6,7 @@
 mod v3;
 mod v4;
 
+use naslab_target_nfs::NfsOptions;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -188,6 +189,19 @@ pub struct Fake {
 }
 
 impl Fake {
+    /// How its export is reached in one version.
+    pub fn options(&self, version: &str) -> NfsOptions {
+        NfsOptions {
+            host: "127.0.0.1".into(),
+            port: Some(self.port),
+            mount_port: Some(self.port),
+            path: "/export".into(),
+            version: Some(version.into()),
+            privileged_port: "off".into(),
+            ..NfsOptions::default()
+        }
+    }
+
     pub fn start(faults: Vec<(On, Fault)>) -> Fake {
         let state = Arc::new(Mutex::new(State {
             file: Vec::new(),
