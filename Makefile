@@ -14,7 +14,7 @@ QUIETLY = tools/quietly $(STAMPS)/$(@F).log
 # The engine and the Rust tests are built beside each other: each leaves a processor idle now and then.
 MAKEFLAGS += --jobs=2
 # cargo would look for make's own jobs, which its recipes do not hand on.
-unexport MAKEFLAGS
+unexport MAKEFLAGS MFLAGS
 # A machine may forbid bytecode or set its own default store: neither may reach naslab here.
 unexport PYTHONDONTWRITEBYTECODE
 unexport NASLAB_STORE

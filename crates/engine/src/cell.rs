@@ -4,6 +4,7 @@ use crate::conditions::Turn;
 use crate::files::{one_op, FilePlan};
 use crate::recorder::{Interval, KindSet, Recorder};
 use crate::script::{Script, ScriptRun};
+use crate::spare::Spare;
 use crate::spec::CellSpec;
 use crate::usage::Cpu;
 use crate::verify::{Verified, Verifier};
@@ -13,7 +14,7 @@ use crate::workspace::remove_if_there;
 use naslab_core::{limit, Caps, Clock, Error, ErrorKind, FileId, Op, OpKind, OpenOptions, Result, Session, Told};
 use naslab_workload::{Arrival, DataKind, DataSpec, Mix, OpStream, Payload, StepKind, Tagger};
 use std::sync::atomic::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Operations logged per worker at most.
@@ -34,6 +35,8 @@ pub(crate) struct CellJob {
     pub script: Option<Arc<Script>>,
     /// Where a script's files lie.
     pub files_folder: String,
+    /// Of a cell that follows another at once: what its one worker records in, every page touched beforehand.
+    pub ahead: Option<Mutex<Option<Recorder>>>,
 }
 
 impl CellJob {
@@ -136,7 +139,12 @@ fn creating(spec: &CellSpec) -> OpenOptions {
 }
 
 /// Opens the file, allocates and registers memory, primes: all untimed.
-pub(crate) fn open<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u32) -> Result<Ready<'a>> {
+pub(crate) fn open<'a>(
+    session: &'a mut dyn Session,
+    job: &'a CellJob,
+    index: u32,
+    spare: &mut Spare,
+) -> Result<Ready<'a>> {
     let spec = &job.spec;
     if let Some(script) = &job.script {
         return open_script(session, job, script, index);
@@ -149,7 +157,7 @@ pub(crate) fn open<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u3
         // Some servers flush only what is open for writing.
         flushed.or_else(|e| if options.write { Err(e) } else { Ok(()) })?;
     }
-    let mut worker = make_worker(session, job, index)?;
+    let mut worker = make_worker(session, job, index, spare)?;
     worker.stream.set_file(file);
     worker.register()?;
     if spec.prime {
@@ -201,8 +209,20 @@ fn open_script<'a>(
     let reads = head.has(StepKind::Read);
     let run = ScriptRun::new(script, index, job.caps.max_depth == 1)?;
     let (clock, flags) = (job.clock.clone(), &job.flags);
-    let worker =
-        Worker::new(session, stream, recorder, payload, None, clock, flags, counters, limits, record_bytes, reads)?;
+    let worker = Worker::new(
+        session,
+        stream,
+        recorder,
+        payload,
+        None,
+        clock,
+        flags,
+        counters,
+        limits,
+        record_bytes,
+        reads,
+        None,
+    )?;
     let mut worker = worker.with_script(run);
     worker.register()?;
     worker.count();
@@ -234,9 +254,8 @@ fn open_options(spec: &CellSpec, index: u32) -> OpenOptions {
     options
 }
 
-fn make_worker<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u32) -> Result<Worker<'a>> {
-    let spec = &job.spec;
-    let plan = &job.plans[index as usize];
+/// What a worker records in, but for a script's.
+pub(crate) fn make_recorder(spec: &CellSpec, clock: &Clock, index: u32, log: Option<usize>) -> Recorder {
     let fraction = spec.write_fraction_of(index);
     let mut kinds = Vec::new();
     if fraction < 1.0 {
@@ -245,14 +264,27 @@ fn make_worker<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u32) -
     if fraction > 0.0 {
         kinds.push(OpKind::Write);
     }
+    let interval = Interval { ticks: clock.ticks_of(spec.interval_ns), ns: spec.interval_ns };
+    Recorder::new(KindSet::of_ops(&kinds), spec.open_loop(), interval, log)
+}
+
+fn make_worker<'a>(
+    session: &'a mut dyn Session,
+    job: &'a CellJob,
+    index: u32,
+    spare: &mut Spare,
+) -> Result<Worker<'a>> {
+    let spec = &job.spec;
+    let plan = &job.plans[index as usize];
+    let fraction = spec.write_fraction_of(index);
     let stream = make_stream(job, index);
     let log = spec.record_ops.then(|| stream.ops_left().min(OP_LOG_MAX) as usize);
-    let interval = Interval { ticks: job.clock.ticks_of(spec.interval_ns), ns: spec.interval_ns };
-    let recorder = Recorder::new(KindSet::of_ops(&kinds), spec.open_loop(), interval, log);
+    let ahead = job.ahead.as_ref().and_then(|ahead| ahead.lock().unwrap_or_else(|e| e.into_inner()).take());
+    let recorder = ahead.unwrap_or_else(|| make_recorder(spec, &job.clock, index, log));
     let payload = match fraction > 0.0 {
         true => {
             let data = DataSpec { kind: spec.data_kind(), seed: job.seed };
-            Some(Payload::new(&data, spec.record_bytes, spec.queue_depth, index, plan.tagger)?)
+            Some(spare.payload(&data, spec.record_bytes, spec.queue_depth, index, plan.tagger)?)
         }
         false => None,
     };
@@ -273,6 +305,7 @@ fn make_worker<'a>(session: &'a mut dyn Session, job: &'a CellJob, index: u32) -
         limits,
         spec.record_bytes,
         needs_reads,
+        spare.take_read(),
     )
 }
 
@@ -406,12 +439,13 @@ impl Ready<'_> {
     }
 
     /// Flush and close, timed or not, and everything that must not be timed.
-    pub fn finish(mut self) -> WorkerResult {
+    /// spare: keeps the memory of a cell that another one follows at once.
+    pub fn finish(mut self, spare: &mut Spare) -> WorkerResult {
         let stop = self.worker.stop.unwrap_or(StopReason::Error);
         let mut end = End { end_ns: self.ack_ns, flush_ns: None, close_ns: 0, cached_fraction: None };
         if self.worker.outstanding() > 0 {
             self.worker.abandon_memory();
-            return self.result(stop, end);
+            return self.result(stop, end, spare);
         }
         let spec = &self.job.spec;
         if spec.timed_flush {
@@ -434,7 +468,7 @@ impl Ready<'_> {
             end.end_ns += end.close_ns;
             self.cpu_after = Cpu::of(&*self.worker.session);
         }
-        self.result(stop, end)
+        self.result(stop, end, spare)
     }
 
     /// Time from the call to durability, in nanoseconds.
@@ -485,8 +519,11 @@ impl Ready<'_> {
         close_ns
     }
 
-    fn result(self, stop: StopReason, end: End) -> WorkerResult {
+    fn result(self, stop: StopReason, end: End, spare: &mut Spare) -> WorkerResult {
         let Ready { mut worker, mut error, .. } = self;
+        if self.job.ahead.is_some() {
+            (spare.read, spare.payload) = worker.take_memory();
+        }
         worker.recorder.finish();
         if let Some(log) = &mut worker.recorder.op_log {
             log.iter_mut().for_each(|row| row[3] = self.index as i64);

@@ -1,14 +1,16 @@
 //! Carries one cell through its steps, on threads or on a virtual clock.
 
 use crate::cell::{self, CellJob, Ready, WorkerResult};
-use crate::conditions::Sampler;
+use crate::conditions::{Client, Sampler};
 use crate::result::Progress;
 use crate::run::{Events, Point};
+use crate::spare::Spare;
 use crate::stall::LATE_NS;
 use crate::threads::{common_start, Gate, Message, Signal, Threads};
 use crate::timeline::{quantile_ns, BUCKETS};
-use crate::worker::Pump;
-use naslab_core::{monotonic_ns, Error, ErrorKind, Result, Session, Target};
+use crate::usage::storage_bytes;
+use crate::worker::{Pump, StopReason};
+use naslab_core::{monotonic_ns, wall_ns, Error, ErrorKind, Result, Session, Target};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::Arc;
@@ -28,6 +30,9 @@ const QUIET_TIMEOUTS: u64 = 30;
 pub(crate) const LAST_WAIT: Duration = Duration::from_millis(500);
 /// After a hang was found: how long workers have to come home with what they measured.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Results of cells that follow each other at once are held back so long at most, but for the cell under way then.
+const HELD_NS: u64 = 200_000_000;
 
 /// What the coordinator watches for during a cell.
 pub(crate) struct Watch<'a> {
@@ -135,24 +140,67 @@ impl Driver {
 fn run_threads(threads: &mut Threads, job: &Arc<CellJob>, watch: &mut Watch<'_>) -> Result<Vec<WorkerResult>> {
     let held = job.spec.workers > 1 || watch.together;
     let gate = threads.start(job, held)?;
-    let mut crew =
-        Crew { threads, job, gate, done: Vec::new(), home: 0, panicked: None, hang: None, interrupted: None };
-    crew.step("preparing the files", watch)?;
-    if held {
-        crew.meet(Point::Prepared, watch)?;
-        crew.gate.set(Signal::Open);
+    Crew::new(threads, job, gate).carry_out(held, watch)
+}
+
+/// A cell of several that followed each other at once.
+pub(crate) struct Ended {
+    pub workers: Vec<WorkerResult>,
+    pub client: Client,
+    pub start_wall_ns: u64,
+    pub storage: Option<(u64, u64)>,
+}
+
+/// Carries out cells of one worker, which has all of them beforehand and goes from one to the next without sleeping. Of cells
+/// behind one that took long or was not whole, those are left out that were not begun by then. An error ends the run; the
+/// cells before it ended well.
+pub(crate) fn run_back_to_back(
+    threads: &mut Threads,
+    jobs: &[Arc<CellJob>],
+    watch: &mut Watch<'_>,
+) -> (Vec<Ended>, Result<()>) {
+    let mut ended = Vec::with_capacity(jobs.len());
+    let gates: Result<Vec<_>> = jobs.iter().map(|job| threads.start(job, false)).collect();
+    let outcome = gates.and_then(|gates| {
+        let done = follow(threads, jobs, &gates, watch, &mut ended);
+        if done.is_err() {
+            // Their worker takes up none of them, or ends it at once, before its thread ends.
+            for (job, gate) in jobs.iter().zip(&gates) {
+                job.flags.interrupt.store(true, Ordering::Relaxed);
+                gate.cancel();
+            }
+        }
+        done
+    });
+    (ended, outcome)
+}
+
+fn follow(
+    threads: &Threads,
+    jobs: &[Arc<CellJob>],
+    gates: &[Arc<Gate>],
+    watch: &mut Watch<'_>,
+    ended: &mut Vec<Ended>,
+) -> Result<()> {
+    let until_ns = monotonic_ns() + HELD_NS;
+    let mut goes_on = true;
+    let mut before = storage_bytes();
+    for (job, gate) in jobs.iter().zip(gates) {
+        let mut crew = Crew::new(threads, job, Arc::clone(gate));
+        if !goes_on && gate.cancel() {
+            crew.send_home(watch)?;
+            continue;
+        }
+        let start_wall_ns = wall_ns();
+        let workers = crew.carry_out(false, watch)?;
+        let after = storage_bytes();
+        let storage = before.zip(after).map(|(b, a)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1)));
+        before = after;
+        let whole = workers.iter().all(|w| w.session_is_good() && w.stop != StopReason::Interrupted);
+        goes_on &= whole && monotonic_ns() < until_ns;
+        ended.push(Ended { client: watch.sampler.take(&workers), workers, start_wall_ns, storage });
     }
-    crew.step("opening the files", watch)?;
-    if held {
-        let at_ns = crew.meet(Point::Opened, watch)?;
-        crew.gate.set(Signal::Begin(common_start().max(at_ns)));
-    }
-    watch.sampler.begin();
-    crew.wait_done(watch)?;
-    watch.sampler.end(job.spec.workers);
-    crew.tell_hang();
-    crew.done.sort_by_key(|r| r.worker);
-    Ok(crew.done)
+    Ok(())
 }
 
 /// The coordinator's view of the workers of one cell.
@@ -169,7 +217,31 @@ struct Crew<'t> {
     interrupted: Option<Instant>,
 }
 
-impl Crew<'_> {
+impl<'t> Crew<'t> {
+    fn new(threads: &'t Threads, job: &'t Arc<CellJob>, gate: Arc<Gate>) -> Crew<'t> {
+        Crew { threads, job, gate, done: Vec::new(), home: 0, panicked: None, hang: None, interrupted: None }
+    }
+
+    /// The whole cell. held: its workers wait for each other, or for other clients.
+    fn carry_out(mut self, held: bool, watch: &mut Watch<'_>) -> Result<Vec<WorkerResult>> {
+        self.step("preparing the files", watch)?;
+        if held {
+            self.meet(Point::Prepared, watch)?;
+            self.gate.set(Signal::Open);
+        }
+        self.step("opening the files", watch)?;
+        if held {
+            let at_ns = self.meet(Point::Opened, watch)?;
+            self.gate.set(Signal::Begin(common_start().max(at_ns)));
+        }
+        watch.sampler.begin();
+        self.wait_done(watch)?;
+        watch.sampler.end(self.job.spec.workers);
+        self.tell_hang();
+        self.done.sort_by_key(|r| r.worker);
+        Ok(self.done)
+    }
+
     /// Waits until every worker ended a step of the set-up; sends all home if one failed.
     fn step(&mut self, what: &str, watch: &mut Watch<'_>) -> Result<()> {
         let mut patience = Patience::new(watch.timeout_ns);
@@ -420,12 +492,12 @@ fn run_virtual(
     watch.meet(job, Point::Prepared)?;
     let mut ready = Vec::with_capacity(crew.len());
     for (index, session) in crew.iter_mut().enumerate() {
-        ready.push(cell::open(&mut **session, job, index as u32)?);
+        ready.push(cell::open(&mut **session, job, index as u32, &mut Spare::default())?);
     }
     watch.meet(job, Point::Opened)?;
     ready.iter_mut().for_each(Ready::begin);
     pump_all(&mut ready, job, watch)?;
-    Ok(ready.into_iter().map(Ready::finish).collect())
+    Ok(ready.into_iter().map(|ready| ready.finish(&mut Spare::default())).collect())
 }
 
 /// Steps all workers through virtual time until each has ended.

@@ -68,7 +68,7 @@ impl Contents {
 }
 
 /// The files of a run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FileBook {
     run: u64,
     folder: Option<String>,

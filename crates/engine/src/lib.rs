@@ -20,6 +20,7 @@ mod result;
 mod ride_out;
 mod run;
 mod script;
+mod spare;
 mod spec;
 mod stall;
 mod steward;

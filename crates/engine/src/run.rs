@@ -1,7 +1,7 @@
 //! A whole run: folder, stages of cells in order, clean-up.
 
 use crate::assemble::{assemble, Around};
-use crate::cell::{check_caps, CellJob, WorkerResult};
+use crate::cell::{check_caps, make_recorder, CellJob, WorkerResult};
 use crate::conditions::Sampler;
 use crate::drive::{Driver, Watch};
 use crate::files::FileBook;
@@ -14,11 +14,13 @@ use crate::steward::Steward;
 use crate::usage::storage_bytes;
 use crate::walk::positions;
 use crate::worker::{Counters, Flags};
-use naslab_core::{wall_ns, Error, ErrorKind, Result, Target, Told};
+use naslab_core::{monotonic_ns, wall_ns, Error, ErrorKind, Result, Target, Told};
 use naslab_workload::{measure, DataKind, DataSpec, Payload, Reducibility, Tagger};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+mod back_to_back;
 
 /// Buffers of one cell may take this much memory.
 const MAX_BUFFER_BYTES: u64 = 8 << 30;
@@ -117,6 +119,8 @@ pub struct Run {
     refused: BTreeMap<u64, Told>,
     /// Most workers that a cell had.
     served: u32,
+    /// Nanoseconds from beginning to end of the last cell that was carried out, and the size of its file.
+    last_took: Option<(u64, u64)>,
     /// An error or an interruption ended the run: no further stage.
     over: bool,
     /// Clean-up gets no more than the run's timeout.
@@ -149,6 +153,7 @@ impl Run {
             lost: BTreeMap::new(),
             refused: BTreeMap::new(),
             served: 0,
+            last_took: None,
             over: false,
             hurry: false,
             silent: false,
@@ -319,16 +324,28 @@ fn invalid<T>(message: String) -> Result<T> {
 
 impl Run {
     /// Carries out the cells; false if one of them failed.
-    fn cells(&mut self, cells: &[CellSpec], events: &mut dyn Events, interrupted: &mut bool) -> Result<bool> {
+    fn cells(&mut self, mut cells: &[CellSpec], events: &mut dyn Events, interrupted: &mut bool) -> Result<bool> {
         let mut good = true;
-        for cell in cells {
+        while let Some(cell) = cells.first() {
             *interrupted |= events.interrupted();
-            if *interrupted || !events.before_cell(cell.id)? {
+            if *interrupted {
                 break;
             }
-            let status = self.cell(cell, events).map_err(|e| e.with("cell", cell.id))?;
-            good &= status == "complete";
-            *interrupted |= status == "partial";
+            let many = self.follow_at_once(cells);
+            let (measured, goes_on) = if many > 1 {
+                self.back_to_back(&cells[..many], events, &mut good, interrupted)?
+            } else if events.before_cell(cell.id)? {
+                let status = self.cell(cell, events).map_err(|e| e.with("cell", cell.id))?;
+                good &= status == "complete";
+                *interrupted |= status == "partial";
+                (1, true)
+            } else {
+                (0, false)
+            };
+            if !goes_on {
+                break;
+            }
+            cells = &cells[measured..];
         }
         Ok(good)
     }
@@ -336,6 +353,38 @@ impl Run {
     /// One cell: its status. Failed operations and sessions are its result, and the next cell connects anew;
     /// an error is what no later cell could get past: a set-up that fails, a target that hangs.
     fn cell(&mut self, cell: &CellSpec, events: &mut dyn Events) -> Result<&'static str> {
+        let begun_ns = monotonic_ns();
+        let (job, measured) = self.job(cell, false)?;
+        let mut around = Around { start_wall_ns: wall_ns(), measured, ..Around::default() };
+        let before = storage_bytes();
+        let mut watch = Watch {
+            events: &mut *events,
+            progress_interval_ns: self.spec.progress_interval_ns,
+            timeout_ns: self.spec.timeout_ns.saturating_add(self.spec.ride_out_ns),
+            together: self.spec.together,
+            sampler: &mut self.sampler,
+        };
+        let driver = self.driver.get_or_insert_with(|| Driver::new(&lasting(&self.spec, &self.target, &self.outages)));
+        let stalls = (!job.clock.is_virtual()).then(StallWatch::begin);
+        let workers = match driver.run(&job, &mut watch) {
+            Err(error) if self.is_one_too_many(cell, &error) => {
+                self.book.wrote(cell, &job.plans, false);
+                self.refused.insert(cell.id, error.told());
+                return Ok("failed");
+            }
+            outcome => outcome?,
+        };
+        self.served = self.served.max(cell.workers);
+        self.last_took = Some((monotonic_ns() - begun_ns, cell.file_bytes));
+        around.stalls = stalls.and_then(StallWatch::end);
+        around.storage = before.zip(storage_bytes()).map(|(b, a)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1)));
+        around.client = self.sampler.take(&workers);
+        around.outages = std::mem::take(&mut *self.outages.lock().unwrap_or_else(PoisonError::into_inner));
+        self.settle(&job, workers, &around, events)
+    }
+
+    /// A cell ready for its workers, and what its data are. ahead: it follows another one at once, or is followed.
+    fn job(&mut self, cell: &CellSpec, ahead: bool) -> Result<(Arc<CellJob>, Option<Reducibility>)> {
         let plans = if cell.script.is_some() { Vec::new() } else { self.book.plan(cell)? };
         let files_folder = self.spec.path(FILES_FOLDER);
         let script = cell.script.as_ref().map(|script| Script::load(script, &files_folder)).transpose()?;
@@ -352,32 +401,21 @@ impl Run {
             positions: positions(cell),
             script,
             files_folder,
+            ahead: ahead.then(|| Mutex::new(Some(make_recorder(cell, &self.target.clock(), 0, None)))),
         });
-        let mut around = Around { start_wall_ns: wall_ns(), measured, ..Around::default() };
-        let before = storage_bytes();
-        let mut watch = Watch {
-            events: &mut *events,
-            progress_interval_ns: self.spec.progress_interval_ns,
-            timeout_ns: self.spec.timeout_ns.saturating_add(self.spec.ride_out_ns),
-            together: self.spec.together,
-            sampler: &mut self.sampler,
-        };
-        let driver = self.driver.get_or_insert_with(|| Driver::new(&lasting(&self.spec, &self.target, &self.outages)));
-        let stalls = (!job.clock.is_virtual()).then(StallWatch::begin);
-        let mut workers = match driver.run(&job, &mut watch) {
-            Err(error) if self.is_one_too_many(cell, &error) => {
-                self.book.wrote(cell, &job.plans, false);
-                self.refused.insert(cell.id, error.told());
-                return Ok("failed");
-            }
-            outcome => outcome?,
-        };
-        self.served = self.served.max(cell.workers);
-        around.stalls = stalls.and_then(StallWatch::end);
-        around.storage = before.zip(storage_bytes()).map(|(b, a)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1)));
-        around.client = self.sampler.take(&workers);
-        around.outages = std::mem::take(&mut *self.outages.lock().unwrap_or_else(PoisonError::into_inner));
-        let outcome = assemble(&job, &workers, &around, &*self.target);
+        Ok((job, measured))
+    }
+
+    /// Tells what a cell brought: its status.
+    fn settle(
+        &mut self,
+        job: &CellJob,
+        mut workers: Vec<WorkerResult>,
+        around: &Around,
+        events: &mut dyn Events,
+    ) -> Result<&'static str> {
+        let cell = &job.spec;
+        let outcome = assemble(job, &workers, around, &*self.target);
         let (status, stop) = (outcome.result.status, outcome.result.stop_reason);
         let whole = status == "complete" && (stop != "stonewall" || cell.finish_untimed);
         if cell.script.is_none() {

@@ -48,6 +48,10 @@ pub struct RunSpec {
     /// The folder is another client's: it is neither made nor removed.
     #[serde(default)]
     pub join_folder: bool,
+    /// Short cells of one worker follow each other at once, and are reported after the last of them: nothing that is done
+    /// between them pushes their data out of the processor's caches.
+    #[serde(default)]
+    pub back_to_back: bool,
 }
 
 /// Treatment of files that naslab did not write.

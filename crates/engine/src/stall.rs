@@ -114,7 +114,7 @@ fn larger(a: i64, b: i64) -> i64 {
 }
 
 /// What was seen over a whole cell, set-up and end included.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Seen(Vec<Event>);
 
 impl Seen {

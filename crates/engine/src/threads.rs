@@ -2,9 +2,11 @@
 
 use crate::cell::{self, CellJob, WorkerResult};
 use crate::prompt::Prompt;
+use crate::spare::Spare;
 use crate::worker::Pump;
 use naslab_core::{limit, monotonic_ns, Error, ErrorKind, Result, Session, Target};
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -32,6 +34,8 @@ pub(crate) enum Signal {
 pub(crate) struct Gate {
     signal: Mutex<Signal>,
     changed: Condvar,
+    /// A worker took the order up.
+    begun: AtomicBool,
 }
 
 impl Gate {
@@ -39,7 +43,24 @@ impl Gate {
     /// as caches and clock speed are then as warm as in a single-threaded program.
     fn new(held: bool) -> Gate {
         let signal = if held { Signal::Wait } else { Signal::Begin(0) };
-        Gate { signal: Mutex::new(signal), changed: Condvar::new() }
+        Gate { signal: Mutex::new(signal), changed: Condvar::new(), begun: AtomicBool::new(false) }
+    }
+
+    /// Takes an order back that waits behind another one; false: its worker has begun.
+    pub fn cancel(&self) -> bool {
+        let mut signal = self.signal.lock().unwrap_or_else(|e| e.into_inner());
+        if self.begun.load(Ordering::Relaxed) {
+            return false;
+        }
+        *signal = Signal::Abort;
+        true
+    }
+
+    /// The worker takes the order up; false: it was taken back.
+    fn begin(&self) -> bool {
+        let signal = self.signal.lock().unwrap_or_else(|e| e.into_inner());
+        self.begun.store(true, Ordering::Relaxed);
+        *signal != Signal::Abort
     }
 
     /// Sets the signal. A poisoned lock only means that a worker panicked; the signal is still plain data.
@@ -140,12 +161,15 @@ fn own_descriptors() {
 fn work(target: &dyn Target, orders: &Receiver<Order>, report: &Sender<Message>) {
     own_descriptors();
     let mut session: Option<Box<dyn Session>> = None;
+    let mut spare = Spare::default();
     for order in orders {
         // What a panic leaves half done is not used again: the session goes, and the run ends.
         let job = order.job.clone();
         let over = move || job.flags.over().is_some();
         let mut spared = false;
-        let outcome = limit::watched(over, || guarded(|| carry_out(target, &mut session, &order, report, &mut spared)));
+        let outcome = limit::watched(over, || {
+            guarded(|| carry_out(target, &mut session, &order, report, &mut spared, &mut spare))
+        });
         let usable = spared || matches!(&outcome, Ok(Some(done)) if done.session_is_good());
         let message = match outcome {
             Ok(done) => Message::Done(done.map(Box::new)),
@@ -178,8 +202,13 @@ fn carry_out(
     order: &Order,
     report: &Sender<Message>,
     spared: &mut bool,
+    spare: &mut Spare,
 ) -> Option<WorkerResult> {
     let Order { job, gate, index } = order;
+    if !gate.begin() {
+        *spared = true;
+        return None;
+    }
     // The coordinator listens until every worker reported Done, so sending cannot fail before that.
     let step = |result: Result<()>| drop(report.send(Message::Step(result)));
     if job.spec.fresh_sessions {
@@ -203,7 +232,7 @@ fn carry_out(
         *spared = is_earlier;
         return None;
     }
-    let mut ready = match cell::open(session, job, *index) {
+    let mut ready = match cell::open(session, job, *index, spare) {
         Ok(ready) => ready,
         Err(error) => {
             step(Err(error));
@@ -216,7 +245,7 @@ fn carry_out(
     };
     let prompt = wait_until(at_ns);
     measure(&mut ready, prompt);
-    Some(ready.finish())
+    Some(ready.finish(spare))
 }
 
 /// Sleeps until shortly before, and spins from there: a sleep alone ends late, the more so where other clients wake on the

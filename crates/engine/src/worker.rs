@@ -225,7 +225,7 @@ pub(crate) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// A worker with memory for `limits.depth` operations of `record_bytes`.
+    /// A worker with memory for `limits.depth` operations of `record_bytes`: with what is kept, if it is of that size.
     #[allow(clippy::too_many_arguments)] // a constructor of independent parts, called once
     pub fn new(
         session: &'a mut dyn Session,
@@ -239,11 +239,17 @@ impl<'a> Worker<'a> {
         limits: Limits,
         record_bytes: u32,
         reads: bool,
+        kept: Option<AlignedBuf>,
     ) -> Result<Worker<'a>> {
         let depth = limits.depth as usize;
         let spare = if verifier.is_some() { depth.clamp(2, 64) } else { 0 };
         let read_buffers = if reads { depth + spare } else { 0 };
         let read_stride = (record_bytes as usize).next_multiple_of(4096);
+        let read_bytes = (read_buffers * read_stride).max(1);
+        let read_memory = match kept.filter(|kept| kept.len() == read_bytes) {
+            Some(kept) => kept,
+            None => AlignedBuf::new(read_bytes)?,
+        };
         Ok(Worker {
             session,
             stream,
@@ -253,7 +259,7 @@ impl<'a> Worker<'a> {
             flags,
             counters,
             limits,
-            read_memory: AlignedBuf::new((read_buffers * read_stride).max(1))?,
+            read_memory,
             read_stride,
             read_free: (0..read_buffers as u32).rev().collect(),
             slots: vec![Slot::EMPTY; depth],
@@ -774,6 +780,12 @@ impl<'a> Worker<'a> {
             std::mem::forget(std::mem::replace(&mut self.read_memory, empty));
         }
         std::mem::forget(self.payload.take());
+    }
+
+    /// The memory of a worker that has ended, for another one.
+    pub fn take_memory(&mut self) -> (Option<AlignedBuf>, Option<Payload>) {
+        let read = AlignedBuf::new(1).ok().map(|empty| std::mem::replace(&mut self.read_memory, empty));
+        (read, self.payload.take())
     }
 
     /// Remembers what the session counted so far: the window's counts begin here.

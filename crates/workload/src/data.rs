@@ -55,6 +55,9 @@ const IOZONE_BYTE: u8 = 0x5f;
 /// Ring of write buffers of one worker. A slot belongs to one operation from `take` to `release`.
 #[derive(Debug)]
 pub struct Payload {
+    spec: DataSpec,
+    worker: u32,
+    depth: u32,
     memory: AlignedBuf,
     slot_bytes: usize,
     record_bytes: usize,
@@ -87,6 +90,9 @@ impl Payload {
             _ => 1.0,
         };
         let mut payload = Payload {
+            spec: *spec,
+            worker,
+            depth,
             source: if dedupe > 1.0 { source_blocks(spec) } else { Vec::new() },
             duplicate_below: ((1.0 - 1.0 / dedupe) * u64::MAX as f64) as u64,
             memory,
@@ -102,6 +108,31 @@ impl Payload {
         };
         payload.compute_body_crcs();
         Ok(payload)
+    }
+
+    /// The same ring for another pass, with the contents that [`Payload::new`] gives; `None` where it does not fit one.
+    pub fn anew(
+        mut self,
+        spec: &DataSpec,
+        record_bytes: u32,
+        depth: u32,
+        worker: u32,
+        tagger: Option<Tagger>,
+    ) -> Option<Payload> {
+        let tags = |tagger: Option<Tagger>| tagger.map(|t| (t.unit, t.checksum));
+        let same = (self.spec, self.worker, self.depth) == (*spec, worker, depth)
+            && self.record_bytes == record_bytes as usize
+            && tags(self.tagger) == tags(tagger);
+        if !same || !self.source.is_empty() || self.busy.contains(&true) {
+            return None;
+        }
+        if self.fold_bytes > 0 {
+            fill(self.memory.as_mut_slice(), spec, worker);
+        }
+        self.next = 0;
+        self.tagger = tagger;
+        self.rng = Rng::new(spec.seed, 0xDA7A ^ worker as u64);
+        Some(self)
     }
 
     /// The whole ring, for registration with a session.

@@ -246,7 +246,8 @@ class RunSpec:
     timeout_ns: longest time without any completion. ride_out_ns: how long a server that goes away during a cell is
     waited for; 0: its session ends at once. goes_on: a session without an answer in time ends its cell alone.
     together, join_folder: for one of many clients, which waits for the others at the points of a cell, and whose folder
-    another one makes and removes.
+    another one makes and removes. back_to_back: short cells of one worker follow each other at once and are reported after
+    the last of them, so that nothing in between pushes their data out of the processor's caches.
     """
 
     target: dict[str, Any]
@@ -263,6 +264,7 @@ class RunSpec:
     progress_interval_ns: int = 200_000_000
     together: bool = False
     join_folder: bool = False
+    back_to_back: bool = False
     schema: int = SPEC_SCHEMA
 
     def validate(self) -> None:

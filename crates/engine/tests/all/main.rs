@@ -1,5 +1,7 @@
 //! Runs of whole cells; one program, which is linked once.
 
+#[cfg(target_os = "linux")]
+mod back_to_back;
 mod common;
 mod conditions;
 mod counting;

@@ -125,6 +125,7 @@ class Plan:
             cleanup_files=self.cleanup_files,
             existing=self._existing(),
             seed=args.seed or 0,
+            back_to_back=not (args.throughput or args.pause_s or args.mount),
         )
 
     def _existing(self) -> Literal["overwrite", "read", "refuse"]:

@@ -21,6 +21,8 @@ pub enum Fault {
     LoseOp(u64),
     /// No operation from this number on ever ends.
     LoseFrom(u64),
+    /// The operation with this number takes 0.3 s.
+    SlowOp(u64),
     /// The session becomes unusable at the operation with this number.
     FailSubmit(u64),
     /// The server refuses the operation with this number, with a status of its protocol's own.
@@ -136,6 +138,7 @@ impl Session for FakeSession {
         let number = self.submitted.fetch_add(1, Ordering::SeqCst);
         misbehave(self.fault, Call::Submit(number));
         match self.fault {
+            Fault::SlowOp(slow) if slow == number => std::thread::sleep(Duration::from_millis(300)),
             Fault::LoseOp(lost) if lost == number => return Ok(Submit::Queued),
             Fault::LoseFrom(first) if first <= number => return Ok(Submit::Queued),
             Fault::FailSubmit(at) if at == number => {

@@ -53,7 +53,7 @@ pub fn spec_json(cells: Vec<Value>, over: Value) -> Value {
     let base = json!({
         "target": {}, "cells": [], "run_id": "r1", "command": "run", "folder": null, "cleanup_files": [],
         "existing": "overwrite", "seed": 0, "timeout_ns": 30_000_000_000u64, "goes_on": false, "progress_interval_ns": 200_000_000,
-        "schema": 1,
+        "back_to_back": false, "schema": 1,
     });
     let mut spec = merge(base, over);
     for (id, mut cell) in cells.into_iter().enumerate() {
@@ -80,6 +80,8 @@ pub struct Collector<'a> {
     pub interrupt_after: Option<u64>,
     /// The user wants to stop once there is progress to be seen.
     pub interrupt_on_progress: bool,
+    /// The user wants to stop once this says so.
+    pub interrupt_if: Option<Box<dyn FnMut() -> bool + 'a>>,
     /// Before this cell enough was measured.
     pub enough_at: Option<u64>,
     pub before: Option<Hook<'a>>,
@@ -106,7 +108,8 @@ impl Events for Collector<'_> {
     fn interrupted(&mut self) -> bool {
         self.asked += 1;
         let seen = self.progress.iter().any(|p| p.ops > 0);
-        self.interrupt_after.is_some_and(|n| self.asked > n) || self.interrupt_on_progress && seen
+        let wanted = self.interrupt_if.as_mut().is_some_and(|wanted| wanted());
+        self.interrupt_after.is_some_and(|n| self.asked > n) || self.interrupt_on_progress && seen || wanted
     }
 }
 
