@@ -68,7 +68,7 @@ SERVER = {
     "client_s": 2e-6, "client_byte_s": 1e-12, "delay_s": 2e-4, "slots": 2000.0, "window": 1e12, "link": 118e6,
     "uplink_ratio": 1.0, "queue": 1e-2, "header": 150.0, "server_s": 1e-5, "server_lanes": 1.0,
     "memory": 6e9, "copy_ratio": 1.0, "copy_lanes": 1.0, "cold": 1.0, "lock_share": 1e-2, "cache": 200e6,
-    "disk_read": 60e6, "disk_write": 50e6, "request_s": 1e-6, "seek_s": 5e-3, "commit_s": 1e-6, "write_back": 6e4,
+    "disk_read": 60e6, "disk_write": 50e6, "fetch": 4e3, "request_s": 1e-6, "seek_s": 5e-3, "commit_s": 1e-6, "write_back": 6e4,
     "overlap": 3e-3, "sharpness": 30.0, "slow_s": 1e-3, "lock_s": 1e-4, "base": 1e8, "burst": 2.0, "lasts_s": 10.0,
     "scope": 0.5, "slow_on": 1.1e-3, "lock_on": 1.1e-3, "bucket_on": 1.1e-3,
     "joins_on": 1.1e-3,

@@ -87,18 +87,20 @@ def test_what_works_on_a_mount_for_its_client_is_no_server() -> None:
 def test_a_server_that_works_that_long_is_no_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """1 GB/s of a link or of copying look alike: a processor that was seen to work for 0.9 of it is what limits."""
     plain = ladder(Server(link=1000 * MB, cpus=2))
-    rows, known = rows_of(plain), rows_of(served(plain, cost=1.85))
-    assert rows is not None and known is not None
-    assert not rows.server_times and known.server_times and known.same_machine
+    rows = rows_of(plain)
+    assert rows is not None and not rows.server_times
     first = {each.op: each.first for each in judge(rows) if each.size == "large"}
     assert first["read"].kind == "link" and first["read"].probability > 0.8
-    processors = ("shared_machine", "server_cache", "server_cpu")
-    # What is said, and what the model itself gives.
-    for calibration, least, most in ((verdict.CALIBRATION, 0.15, 0.85), ((verdict.ANCHOR, 1.0), 0.3, 0.7)):
+    # What is said, and what the model itself gives, of five draws of the sampler: each settles on one of the two.
+    draws = [rows_of(served(ladder(Server(link=1000 * MB + k, cpus=2)), cost=1.85)) for k in range(5)]
+    for calibration, least, most in ((verdict.CALIBRATION, 0.07, 0.9), ((verdict.ANCHOR, 1.0), 0.1, 0.9)):
         monkeypatch.setattr(verdict, "CALIBRATION", calibration)
-        seen = next(each for each in judge(known) if (each.op, each.size) == ("read", "large"))
-        assert sum(c.probability for c in seen.ceilings if c.kind in processors) > least, seen.ceilings
-        assert seen.first.probability < most, seen.ceilings
+        for known in draws:
+            assert known is not None and known.server_times and known.same_machine
+            seen = next(each for each in judge(known) if (each.op, each.size) == ("read", "large"))
+            shares = {c.kind: c.probability for c in seen.ceilings}
+            assert shares.get("link", 0.0) < most, seen.ceilings
+        assert sum(shares.get(kind, 0.0) for kind in ("shared_machine", "server_cache", "server_cpu")) > least
 
 
 def test_what_a_server_here_works_is_told() -> None:

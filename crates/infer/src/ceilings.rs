@@ -129,7 +129,8 @@ fn ceilings(theta: &Theta, table: &Table, conditions: &Conditions, load: &BusyLo
 fn at_disk(theta: &Theta, load: &BusyLoad) -> f64 {
     let value = |at: Param| exp(theta[at as usize]);
     let rate = value(if load.read { Param::DiskRead } else { Param::DiskWrite });
-    let mut disk = (load.record / rate).max(value(Param::RequestS));
+    let moved = if load.read && !load.large { load.record.max(value(Param::Fetch)) } else { load.record };
+    let mut disk = (moved / rate).max(value(Param::RequestS));
     if !load.large {
         disk += value(Param::SeekS) + if load.read { 0.0 } else { value(Param::CommitS) };
     }

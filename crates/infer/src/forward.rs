@@ -58,6 +58,8 @@ pub(crate) struct Servers {
     ln_cache: Lanes,
     has_cache: Lanes,
     per_disk: [Lanes; 2],
+    /// Bytes that a read in no order fetches at least.
+    fetch: Lanes,
     request_s: Lanes,
     seek_s: Lanes,
     commit_s: Lanes,
@@ -113,6 +115,7 @@ impl Servers {
             has_cache: lanes(|i| flag(cache[i] > HIT_EDGE_BYTES)),
             cache,
             per_disk: [inverse(Param::DiskRead), inverse(Param::DiskWrite)],
+            fetch: value(Param::Fetch),
             request_s: value(Param::RequestS),
             seek_s: value(Param::SeekS),
             commit_s: value(Param::CommitS),
@@ -187,7 +190,11 @@ pub(crate) fn storage(s: &Servers, row: &Row) -> Storage {
         false => lanes(|i| s.seek_s[i] * row.apart),
     };
     let (per_disk, durable) = (&s.per_disk[usize::from(!row.read)], flag(row.durable));
-    let disk = lanes(|i| larger(row.record * per_disk[i], s.request_s[i]) + seeks[i] + durable * s.commit_s[i]);
+    let moved = match row.read && row.random {
+        true => lanes(|i| larger(row.record, s.fetch[i]) * per_disk[i]),
+        false => lanes(|i| row.record * per_disk[i]),
+    };
+    let disk = lanes(|i| larger(moved[i], s.request_s[i]) + seeks[i] + durable * s.commit_s[i]);
     let moves = flag(!row.null);
     let per_memory = s.per_memory(row);
     if row.read {

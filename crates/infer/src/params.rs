@@ -19,8 +19,8 @@ macro_rules! parameters {
 parameters! {
     ClientS "client_s", ClientByteS "client_byte_s", DelayS "delay_s", Slots "slots", Window "window", Link "link",
     UplinkRatio "uplink_ratio", Queue "queue", Header "header", ServerS "server_s", ServerLanes "server_lanes",
-    Memory "memory", CopyRatio "copy_ratio", CopyLanes "copy_lanes", Cold "cold", Cache "cache", DiskRead "disk_read", DiskWrite "disk_write", RequestS "request_s",
-    SeekS "seek_s", CommitS "commit_s", WriteBack "write_back", JoinsOn "joins_on", Overlap "overlap",
+    Memory "memory", CopyRatio "copy_ratio", CopyLanes "copy_lanes", Cold "cold", Cache "cache", DiskRead "disk_read", DiskWrite "disk_write",
+    Fetch "fetch", RequestS "request_s", SeekS "seek_s", CommitS "commit_s", WriteBack "write_back", JoinsOn "joins_on", Overlap "overlap",
     Sharpness "sharpness", SlowOn "slow_on", SlowS "slow_s", LockOn "lock_on", LockS "lock_s", LockShare "lock_share", BucketOn "bucket_on",
     Base "base", Burst "burst", LastsS "lasts_s", Scope "scope",
 }

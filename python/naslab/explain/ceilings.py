@@ -34,7 +34,8 @@ def ceilings(theta: Array, r: Rows, op: str, size: str) -> dict[str, Array]:
     link = v["link"] * (1.0 if read else v["uplink_ratio"])
     cached = (PAGE_SLACK * v["cache"] >= max(r.max_set_bytes, REACH_BYTES)) if read else np.zeros(len(theta), bool)
     queued = (v["write_back"] > HIT_EDGE_BYTES) & (size == "large")
-    disk = np.maximum(record / v["disk_read" if read else "disk_write"], v["request_s"])
+    moved = np.maximum(record, v["fetch"]) if read and size == "small" else record
+    disk = np.maximum(moved / v["disk_read" if read else "disk_write"], v["request_s"])
     if size == "small":
         disk = disk + v["seek_s"] + (0.0 if read else v["commit_s"])
     disk = np.where(cached, 0.0, disk)

@@ -21,7 +21,7 @@ from naslab.explain.inference import (
     seed_of,
 )
 from naslab.explain.rows import Rows
-from naslab.explain.steps import SMALL_BYTES
+from naslab.explain.steps import SMALL_BYTES, SMALL_RECORD
 
 PARTICLES = 400
 GAIN_ERROR = 2.0
@@ -89,6 +89,7 @@ def alone(theta: Array, r: Rows, rng: Draw) -> Array:
         made[:, AT[name]] = np.log(20 / max(byte, 1e-12)) + 3 * rng.random(count)
     for name in ("server_s", "request_s", "seek_s", "commit_s"):
         made[:, AT[name]] = np.log(max(wait, 1e-6)) - 1.5 - 4 * rng.random(count)
+    made[:, AT["fetch"]] = np.log(SMALL_RECORD)
     for name in ("uplink_ratio", "copy_ratio"):
         made[:, AT[name]] = 0.01 * rng.standard_normal(count)
     made[:, AT["overlap"]] = np.log(3e-3) + 2 * rng.random(count)

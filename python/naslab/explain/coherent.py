@@ -94,13 +94,17 @@ def _small(made: Array, rates: dict[str, float], by: dict[str, NDArray[np.int64]
     count = len(made)
     for name in ("server_s", "request_s", "seek_s", "commit_s"):
         made[:, AT[name]] = -_above(quick, count, rng)
-    for op, disk in (("read", ("request_s", "seek_s")), ("write", ("request_s", "seek_s", "commit_s"))):
+    made[:, AT["fetch"]] = np.log(SMALL_RECORD)
+    for op, disk in (("read", ("fetch", "request_s", "seek_s")), ("write", ("request_s", "seek_s", "commit_s"))):
         for at, name in enumerate(SMALL):
             mine = by[op] == at
             if name == "delay_s" or (name == "client_s" and op == "write"):
                 continue  # that of the guess: counted, or the round trip
-            place = AT[rng.choice(disk) if name == "disk" else name]
-            made[mine, place] = np.maximum(made[mine, place], -_about(rates[op], int(mine.sum()), rng))
+            part = rng.choice(disk) if name == "disk" else name
+            place, time = AT[part], -_about(rates[op], int(mine.sum()), rng)
+            if part == "fetch":
+                time = time + made[mine, AT["disk_read"]]
+            made[mine, place] = np.maximum(made[mine, place], time)
 
 
 def _caches(made: Array, r: Rows, reads: NDArray[np.bool_], writes: NDArray[np.bool_], rng: Draw) -> None:

@@ -146,7 +146,7 @@ class Fitted:
         trip, large = self._alone_s()
         up = v["link"] * v["uplink_ratio"]
         request = np.maximum(SMALL_RECORD / v["disk_write"], v["request_s"]) + v["seek_s"] + v["commit_s"]
-        random_read = np.maximum(SMALL_RECORD / v["disk_read"], v["request_s"]) + v["seek_s"]
+        random_read = np.maximum(np.maximum(SMALL_RECORD, v["fetch"]) / v["disk_read"], v["request_s"]) + v["seek_s"]
         found = {
             "round_trip_ns": (trip * 1e9, "ns", ()),
             "byte_ns": (np.maximum(large - trip, 0) * 1e9 / (LARGE_RECORD - SMALL_RECORD), "ns", ()),

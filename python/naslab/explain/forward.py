@@ -97,13 +97,18 @@ def storage(v: Values, r: Rows) -> Storage:
     first = np.where(r.random | several, 1.0, np.minimum(r.record / r.size, 1.0))
     apart = np.where(r.pair >= 0, first + (1 - first) * (1 - np.where(exists, fits, 0.0)), first)
     seeks = v["seek_s"] * apart
-    moved = np.where(r.read, r.record / v["disk_read"], r.record / v["disk_write"])
-    disk = np.maximum(moved, v["request_s"]) + seeks + np.where(r.durable, v["commit_s"], 0.0)
+    disk = np.maximum(at_disks(v, r), v["request_s"]) + seeks + np.where(r.durable, v["commit_s"], 0.0)
     queued = ~r.read & ~r.durable & ~r.null & (v["write_back"] > HIT_EDGE_BYTES)
     once = np.where(queued & (v["joins"] > 0), np.minimum(within / np.maximum(r.moved, 1.0), 1.0), 1.0)
     at_disk = np.where(r.null, 0.0, np.where(r.read, (1 - hit) * disk, np.where(queued, 0.0, disk)))
     memory = np.where(r.read, hit * chill(v, r), queued | r.null) * copied(v, r)
     return Storage(memory, at_disk, disk * once, seeks, queued, np.where(r.read, 1 - hit, once), once)
+
+
+def at_disks(v: Values, r: Rows) -> Array:
+    """Seconds that the disks move one operation's data for. Reads in no order fetch whole records of a file system."""
+    fetched = np.where(r.random, np.maximum(v["fetch"], r.record), r.record)
+    return np.where(r.read, fetched / v["disk_read"], r.record / v["disk_write"])
 
 
 def predict(v: Values, r: Rows) -> Array:

@@ -65,6 +65,7 @@ PARAMETERS = (
     Parameter("cache", 1.2e5, 3e12, "B", "server cache"),
     Parameter("disk_read", 3e5, 3e11, "B/s", "disks, reads"),
     Parameter("disk_write", 3e5, 3e11, "B/s", "disks, writes"),
+    Parameter("fetch", 2e3, 2e6, "B", "least that the disks read for a read that does not continue the previous one"),
     Parameter("request_s", 1e-7, 0.1, "s", "minimum time of a disk request (1 / IOPS)"),
     Parameter("seek_s", 1e-8, 3e-2, "s", "seek, added to a request that does not continue the previous one"),
     Parameter("commit_s", 1e-7, 0.1, "s", "added to each durable operation"),

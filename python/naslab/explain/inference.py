@@ -87,6 +87,7 @@ class Guess:
         near = {
             **dict.fromkeys(("link", "window", "memory", "disk_read", "disk_write", "base"), rates),
             **dict.fromkeys(("server_s", "request_s", "seek_s", "commit_s", "lock_s", "delay_s"), times),
+            "fetch": np.log([4e3, 16e3, 32e3, 64e3, 128e3, 256e3, 1e6]),
             "cache": np.append(sizes, np.log(NONE_BYTES)), "write_back": np.log([NONE_BYTES, 1e7, 1e8, 1e9]),
             **dict.fromkeys(("uplink_ratio", "copy_ratio"), _ratios(r)),
             "slots": np.log(np.array([1.0, 2, 4, 8, 16, 32, 64, 2000])),

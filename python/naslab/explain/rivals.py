@@ -15,7 +15,7 @@ from naslab.explain.rows import Rows
 from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
 
 LARGE = ("link", "window", "memory", "disk")
-SMALL = ("link", "server_s", "request_s", "seek_s", "commit_s", "delay_s")
+SMALL = ("link", "server_s", "request_s", "seek_s", "fetch", "commit_s", "delay_s")
 """Parts that may limit large and small I/O. The last, a wait, is not what many requests go by: then no part is slow."""
 OFTEN, ONE_WAY, UNBUFFERED, COPIES = 0.7, 0.5, 0.4, (0.5, 2.0, 4.0)
 """How often reads, and writes, get other limits; the other direction of a link, or of copying, keeps its rate; a disk
@@ -106,9 +106,10 @@ class _Exchange:
     def _times(self, cold: Array | float) -> None:
         """Of small requests: one part takes all the time, the others less."""
         for at, name in enumerate(SMALL[1:], start=1):
-            if (name == "commit_s" and self.read) or name == "delay_s":
+            if name == ("commit_s" if self.read else "fetch") or name == "delay_s":
                 continue
             whole = -self.small - (cold if name == "server_s" else 0.0)
+            whole = whole + (self["disk_read"] if name == "fetch" else 0.0)  # bytes instead of seconds
             self[name] = np.where(self.few == at, whole, np.minimum(self[name], whole - self._away(BELOW)))
 
     def _bare(self) -> None:

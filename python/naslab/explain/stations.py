@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from naslab.explain.forward import demands, predict, rates, storage
+from naslab.explain.forward import at_disks, demands, predict, rates, storage
 from naslab.explain.hypotheses import STATIONS, Array, Values, link_rate
 from naslab.explain.rows import Flags, Rows
 
@@ -55,7 +55,7 @@ def split(v: Values, r: Rows) -> Split:
     log_rate = predict(v, r)
     kind = np.where(np.exp(log_rate) < LOWERED * free, _by_history(v, r, s.queued, shape), kind)
     moved = np.where(r.read, r.record / v["disk_read"], r.record / v["disk_write"])
-    whole = np.maximum(moved, v["request_s"]) + s.seeks + np.where(r.durable, v["commit_s"], 0.0)
+    whole = np.maximum(at_disks(v, r), v["request_s"]) + s.seeks + np.where(r.durable, v["commit_s"], 0.0)
     requests = (kind == AT["disk"]) & (moved < (1 - BY_REQUESTS) * whole) & ~s.queued
     kind = np.where(requests, AT["disk_iops"], kind)
     if r.nic_bytes_per_s:
