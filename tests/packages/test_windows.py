@@ -6,7 +6,7 @@ import dataclasses
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ TARGET = "x86_64-pc-windows-gnu"
 
 
 @pytest.fixture(scope="module")
-def wine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """What runs a program of Windows, with a disk of its own, and what Wine lacks; the environment is set for it."""
     known = ("/usr/lib/wine/wine64", shutil.which("wine64") or "")
     found = next((Path(path) for path in known if os.access(path, os.X_OK)), None)
@@ -37,9 +37,17 @@ def wine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, library = Path(__file__).with_name("bcryptprimitives.c"), place / "bcryptprimitives.dll"
     subprocess.run([LINKER, "-shared", "-o", library, source, "-ladvapi32"], check=True)
     os.environ |= {"WINEPREFIX": str(place / "prefix"), "WINEDEBUG": "-all", "WINEPATH": str(place)}
+    # Its server ends some seconds after the last program, and a program that starts just then loses it: it is to stay.
+    (place / "prefix").mkdir()
+    server = found.with_name("wineserver")
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    if stays := os.access(server, os.X_OK):
+        subprocess.run([server, "--persistent"], check=True, **quiet)
     # It makes its disk when it is started first, and says so.
     subprocess.run([found, "cmd", "/c", "exit"], check=True, capture_output=True)
-    return found
+    yield found
+    if stays:
+        subprocess.run([server, "--kill"], check=False, **quiet)
 
 
 @pytest.fixture

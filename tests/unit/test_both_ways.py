@@ -156,8 +156,8 @@ def test_a_share_is_compared_one_operation_at_a_time(tmp_path: Path) -> None:
 
 def test_the_meter_counts_the_machines_time() -> None:
     meter = both_ways._Meter()
-    before = both_ways._busy_ns()
     meter.before(3)
+    before = both_ways._busy_ns()
     while both_ways._busy_ns() < before + 50_000_000:
         pass
     meter.after({"id": 4})

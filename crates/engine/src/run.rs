@@ -353,8 +353,8 @@ impl Run {
     /// One cell: its status. Failed operations and sessions are its result, and the next cell connects anew;
     /// an error is what no later cell could get past: a set-up that fails, a target that hangs.
     fn cell(&mut self, cell: &CellSpec, events: &mut dyn Events) -> Result<&'static str> {
-        let begun_ns = monotonic_ns();
         let (job, measured) = self.job(cell, false)?;
+        let begun_ns = monotonic_ns();
         let mut around = Around { start_wall_ns: wall_ns(), measured, ..Around::default() };
         let before = storage_bytes();
         let mut watch = Watch {

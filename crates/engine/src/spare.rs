@@ -10,6 +10,11 @@ pub(crate) struct Spare {
     pub payload: Option<Payload>,
 }
 
+/// Memory of this size: what is kept, where it fits.
+pub(crate) fn memory(kept: Option<AlignedBuf>, len: usize) -> Result<AlignedBuf> {
+    kept.filter(|kept| kept.len() == len).map_or_else(|| AlignedBuf::new(len), Ok)
+}
+
 impl Spare {
     /// Payload as [`Payload::new`] makes it.
     pub fn payload(

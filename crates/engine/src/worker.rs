@@ -7,6 +7,7 @@ mod scripted;
 use crate::conditions::Turn;
 use crate::recorder::Recorder;
 use crate::script::{Announcement, ScriptRun};
+use crate::spare::memory;
 use crate::timeline::BUCKETS;
 use crate::usage::Cpu;
 use crate::verify::Verifier;
@@ -245,11 +246,6 @@ impl<'a> Worker<'a> {
         let spare = if verifier.is_some() { depth.clamp(2, 64) } else { 0 };
         let read_buffers = if reads { depth + spare } else { 0 };
         let read_stride = (record_bytes as usize).next_multiple_of(4096);
-        let read_bytes = (read_buffers * read_stride).max(1);
-        let read_memory = match kept.filter(|kept| kept.len() == read_bytes) {
-            Some(kept) => kept,
-            None => AlignedBuf::new(read_bytes)?,
-        };
         Ok(Worker {
             session,
             stream,
@@ -259,7 +255,7 @@ impl<'a> Worker<'a> {
             flags,
             counters,
             limits,
-            read_memory,
+            read_memory: memory(kept, (read_buffers * read_stride).max(1))?,
             read_stride,
             read_free: (0..read_buffers as u32).rev().collect(),
             slots: vec![Slot::EMPTY; depth],

@@ -309,7 +309,7 @@ impl Wire {
             if n == 0 {
                 return Ok(());
             }
-            self.fill(n.min(self.read_ahead.max(1)).min(BUFFER_BYTES))?;
+            self.fill(n.min(BUFFER_BYTES))?;
         }
     }
 

@@ -97,6 +97,8 @@ class Climb:
     _longer: int = 0
     read_bytes: int = 0
     """Bytes at the head of the set's file that were read; what follows was written once and never read."""
+    reread_bytes: int = 0
+    """Bytes at the head of the set's file that were read once more."""
     done: set[str] = field(default_factory=set)
     """Experiments that were made."""
     _belief: tuple[Rows, Posterior] | None = None
@@ -150,8 +152,29 @@ class Climb:
 
     def load(self, step: str, wanted: Load, longer: int = 1) -> Point | None:
         """One timed load, long enough for its operations; longer: so many times that."""
-        found = self.stage(step, [self.cell_of(wanted, longer)])
+        cell = self.cell_of(wanted, longer)
+        found = self.stage(step, [cell])
+        if found and cell.walk is not None and wanted.set_bytes:
+            self._went_on(cell.walk.base_bytes, self.moved_bytes(found[0].cell))
         return found[0] if found else None
+
+    def _went_on(self, base_bytes: int, moved_bytes: int) -> None:
+        """A part of the set was read that nobody had touched for longest."""
+        if base_bytes == self.read_bytes:
+            self.read_bytes += moved_bytes
+        else:
+            self.reread_bytes = base_bytes + moved_bytes
+
+    def _untouched_bytes(self, set_bytes: int, duration_ns: int) -> int:
+        """Where the part of the set begins that nobody has touched for longest, for a read of that duration.
+
+        The newer half was written after all that was read of smaller sets: a server with room for it still holds it.
+        """
+        passes = self.evidence.passes
+        rate = passes[-1].rate.value if passes else memory_rate(self.evidence) or 0.0
+        if self.read_bytes + rate * duration_ns / NS_PER_S <= set_bytes // 2:
+            return self.read_bytes
+        return self.reread_bytes % set_bytes
 
     def cell_of(self, wanted: Load, longer: int = 1) -> CellSpec:
         """The cell of a load, long enough for its operations."""
@@ -167,7 +190,7 @@ class Climb:
             cell.stop_bytes = min(promised, cell.stop_bytes or promised)
         if wanted.set_bytes and not wanted.random and not wanted.write_share and cell.workers == 1:
             # What was read before may lie in memory, whatever the size of the set.
-            base = self.read_bytes % wanted.set_bytes
+            base = self._untouched_bytes(wanted.set_bytes, duration_ns)
             cell.walk = WalkSpec("sequential", record, base_bytes=base, len_bytes=wanted.set_bytes - base)
         return cell
 

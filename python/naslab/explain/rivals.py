@@ -106,7 +106,7 @@ class _Exchange:
     def _times(self, cold: Array | float) -> None:
         """Of small requests: one part takes all the time, the others less."""
         for at, name in enumerate(SMALL[1:], start=1):
-            if name == ("commit_s" if self.read else "fetch") or name == "delay_s":
+            if name in ("commit_s" if self.read else "fetch", "delay_s"):
                 continue
             whole = -self.small - (cold if name == "server_s" else 0.0)
             whole = whole + (self["disk_read"] if name == "fetch" else 0.0)  # bytes instead of seconds

@@ -57,7 +57,6 @@ impl Run {
         good: &mut bool,
         interrupted: &mut bool,
     ) -> Result<(usize, bool)> {
-        let begun_ns = monotonic_ns();
         let book = self.book.clone();
         let mut jobs = Vec::with_capacity(cells.len());
         for cell in cells {
@@ -76,6 +75,7 @@ impl Run {
             together: false,
             sampler: &mut self.sampler,
         };
+        let begun_ns = monotonic_ns();
         let watched = StallWatch::begin();
         let (ended, outcome) = run_back_to_back(threads, &jobs, &mut watch);
         let stalls = watched.end();
