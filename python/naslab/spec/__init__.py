@@ -246,8 +246,8 @@ class RunSpec:
     timeout_ns: longest time without any completion. ride_out_ns: how long a server that goes away during a cell is
     waited for; 0: its session ends at once. goes_on: a session without an answer in time ends its cell alone.
     together, join_folder: for one of many clients, which waits for the others at the points of a cell, and whose folder
-    another one makes and removes. back_to_back: short cells of one worker follow each other at once and are reported after
-    the last of them, so that nothing in between pushes their data out of the processor's caches.
+    another one makes and removes. back_to_back: short cells of one worker follow each other at once and are reported
+    after the last of them, so that nothing in between pushes their data out of the processor's caches.
     """
 
     target: dict[str, Any]
