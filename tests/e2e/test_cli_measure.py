@@ -99,6 +99,7 @@ def test_the_set_outgrows_the_memory_in_the_time_there_is(cli: Cli) -> None:
     document = cli("run", f"sim:?{server}&{disks}", "--budget", "2m", "--no-sweep", "--json").ok().json()
     set_bytes = max(cell["file_bytes"] for cell in document["cells"] if cell["workload"] == "ladder")
     assert 400 << 20 < set_bytes <= 2 << 30 and set_bytes % (1 << 20) == 0
+    assert document["ladder"]["spent_ns"] < 120e9
     small = [each for each in document["verdict"]["limits"] if each["applies_to"] == {"op": "read", "size": "small"}]
     assert [each["kind"] for each in small] == ["disk_iops"] and small[0]["confidence"] >= 0.85
 

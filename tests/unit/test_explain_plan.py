@@ -229,3 +229,21 @@ def test_a_look_at_a_larger_set_reads_what_was_never_read(read: int, first: int,
     cell = Climb.look_cell(climb, 1024 * MIB)  # type: ignore[arg-type]
     assert cell.walk is not None and cell.walk.base_bytes == first * MIB
     assert cell.stop_bytes == pytest.approx(length * MIB, abs=4 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("read", "reread", "first", "then"),
+    [(100, 0, 100, 150), (449, 0, 449, 0), (460, 0, 0, 50), (600, 0, 0, 50), (600, 200, 200, 250)],
+)
+def test_one_read_at_a_time_goes_over_what_nobody_touched_for_longest(
+    read: int, reread: int, first: int, then: int
+) -> None:
+    """The newer half of a set was just written, and may lie in the cache; the look before went to its middle."""
+    climb = SimpleNamespace(
+        evidence=evidence(set=[point(rate=60 * MB, set_bytes=512 * MIB)], depth=level(60 * MB)),
+        read_bytes=read * MIB, reread_bytes=reread * MIB,
+    )  # fmt: skip
+    for wanted in (first, then):
+        found = Climb._untouched_bytes(climb, 1024 * MIB, 10**9)  # type: ignore[arg-type]
+        assert found == wanted * MIB
+        Climb._went_on(climb, found, 50 * MIB)  # type: ignore[arg-type]

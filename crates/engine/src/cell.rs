@@ -305,7 +305,7 @@ fn make_worker<'a>(
         limits,
         spec.record_bytes,
         needs_reads,
-        spare.take_read(),
+        spare.read.take(),
     )
 }
 

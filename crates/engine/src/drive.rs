@@ -1,14 +1,15 @@
 //! Carries one cell through its steps, on threads or on a virtual clock.
 
+use crate::assemble::Around;
 use crate::cell::{self, CellJob, Ready, WorkerResult};
-use crate::conditions::{Client, Sampler};
+use crate::conditions::Sampler;
 use crate::result::Progress;
 use crate::run::{Events, Point};
 use crate::spare::Spare;
 use crate::stall::LATE_NS;
 use crate::threads::{common_start, Gate, Message, Signal, Threads};
 use crate::timeline::{quantile_ns, BUCKETS};
-use crate::usage::storage_bytes;
+use crate::usage::{moved_bytes, storage_bytes};
 use crate::worker::{Pump, StopReason};
 use naslab_core::{monotonic_ns, wall_ns, Error, ErrorKind, Result, Session, Target};
 use std::sync::atomic::Ordering;
@@ -143,17 +144,12 @@ fn run_threads(threads: &mut Threads, job: &Arc<CellJob>, watch: &mut Watch<'_>)
     Crew::new(threads, job, gate).carry_out(held, watch)
 }
 
-/// A cell of several that followed each other at once.
-pub(crate) struct Ended {
-    pub workers: Vec<WorkerResult>,
-    pub client: Client,
-    pub start_wall_ns: u64,
-    pub storage: Option<(u64, u64)>,
-}
+/// A cell that ended, and the readings around it.
+pub(crate) type Ended = (Vec<WorkerResult>, Around);
 
-/// Carries out cells of one worker, which has all of them beforehand and goes from one to the next without sleeping. Of cells
-/// behind one that took long or was not whole, those are left out that were not begun by then. An error ends the run; the
-/// cells before it ended well.
+/// Carries out cells of one worker, which has all of them beforehand and goes from one to the next without sleeping. Of
+/// cells behind one that took long or was not whole, those are left out that were not begun by then. An error ends the
+/// run; the cells before it ended well.
 pub(crate) fn run_back_to_back(
     threads: &mut Threads,
     jobs: &[Arc<CellJob>],
@@ -194,11 +190,12 @@ fn follow(
         let start_wall_ns = wall_ns();
         let workers = crew.carry_out(false, watch)?;
         let after = storage_bytes();
-        let storage = before.zip(after).map(|(b, a)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1)));
+        let storage = moved_bytes(before, after);
         before = after;
+        let client = watch.sampler.take(&workers);
         let whole = workers.iter().all(|w| w.session_is_good() && w.stop != StopReason::Interrupted);
         goes_on &= whole && monotonic_ns() < until_ns;
-        ended.push(Ended { client: watch.sampler.take(&workers), workers, start_wall_ns, storage });
+        ended.push((workers, Around { start_wall_ns, storage, client, ..Around::default() }));
     }
     Ok(())
 }

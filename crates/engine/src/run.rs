@@ -11,7 +11,7 @@ use crate::script::{Script, FILES_FOLDER};
 use crate::spec::{CellSpec, RunSpec, SPEC_SCHEMA};
 use crate::stall::StallWatch;
 use crate::steward::Steward;
-use crate::usage::storage_bytes;
+use crate::usage::{moved_bytes, storage_bytes};
 use crate::walk::positions;
 use crate::worker::{Counters, Flags};
 use naslab_core::{monotonic_ns, wall_ns, Error, ErrorKind, Result, Target, Told};
@@ -377,7 +377,7 @@ impl Run {
         self.served = self.served.max(cell.workers);
         self.last_took = Some((monotonic_ns() - begun_ns, cell.file_bytes));
         around.stalls = stalls.and_then(StallWatch::end);
-        around.storage = before.zip(storage_bytes()).map(|(b, a)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1)));
+        around.storage = moved_bytes(before, storage_bytes());
         around.client = self.sampler.take(&workers);
         around.outages = std::mem::take(&mut *self.outages.lock().unwrap_or_else(PoisonError::into_inner));
         self.settle(&job, workers, &around, events)

@@ -30,9 +30,4 @@ impl Spare {
             None => Payload::new(data, record_bytes, depth, worker, tagger),
         }
     }
-
-    /// Memory for reads, of whatever size.
-    pub fn take_read(&mut self) -> Option<AlignedBuf> {
-        self.read.take()
-    }
 }

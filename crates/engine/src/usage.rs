@@ -50,3 +50,8 @@ pub(crate) fn storage_bytes() -> Option<(u64, u64)> {
     let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(": ")?.trim().parse().ok());
     Some((field("read_bytes")?, field("write_bytes")?))
 }
+
+/// Bytes read and written between two such readings.
+pub(crate) fn moved_bytes(before: Option<(u64, u64)>, after: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    before.zip(after).map(|(b, a)| (a.0.saturating_sub(b.0), a.1.saturating_sub(b.1)))
+}

@@ -48,8 +48,8 @@ impl Run {
         cells.iter().take(MAX_CELLS).take_while(fits).count().max(1)
     }
 
-    /// Carries out cells that follow each other at once, and tells them afterwards as if they had been told one by one. How many
-    /// were carried out, and whether the stage goes on.
+    /// Carries out cells that follow each other at once, and tells them afterwards as if they had been told one by one.
+    /// How many were carried out, and whether the stage goes on.
     pub(super) fn back_to_back(
         &mut self,
         cells: &[CellSpec],
@@ -81,19 +81,12 @@ impl Run {
         let stalls = watched.end();
         let many = ended.len();
         self.last_took = Some(((monotonic_ns() - begun_ns) / many.max(1) as u64, cells[0].file_bytes));
-        for ((job, one), measured) in jobs.iter().zip(ended).zip(measured) {
+        for ((job, (workers, seen)), measured) in jobs.iter().zip(ended).zip(measured) {
             if !events.before_cell(job.spec.id)? {
                 return Ok((many, false));
             }
-            let around = Around {
-                start_wall_ns: one.start_wall_ns,
-                storage: one.storage,
-                measured,
-                client: one.client,
-                stalls: stalls.clone(),
-                ..Around::default()
-            };
-            let status = self.settle(job, one.workers, &around, events).map_err(|e| e.with("cell", job.spec.id))?;
+            let around = Around { measured, stalls: stalls.clone(), ..seen };
+            let status = self.settle(job, workers, &around, events).map_err(|e| e.with("cell", job.spec.id))?;
             *good &= status == "complete";
             *interrupted |= status == "partial";
         }
