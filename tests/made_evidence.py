@@ -102,8 +102,6 @@ class Server:
     cache: float = 256 * MIB
     disk_read: float = 2e9
     disk_write: float = 2e9
-    fetch: float = 0.0
-    """Bytes that a random read from the disks moves at least."""
     request_s: float = 1e-6
     commit_s: float = 1e-5
     lock_s: float = 0.0
@@ -117,8 +115,7 @@ class Server:
             not p.cached and (p.op == "read" or p.durable or p.flushed or not self.write_back),
         )
         link = self.link if p.op == "read" else self.uplink or self.link
-        fetched = max(p.record, self.fetch if p.record == 4 * KIB else 0.0)
-        disk = max(fetched / self.disk_read if p.op == "read" else p.record / self.disk_write, self.request_s)
+        disk = max(p.record / (self.disk_read if p.op == "read" else self.disk_write), self.request_s)
         return {
             "client": self.client_s, "server": self.server_s, "link": wire / link, "window": wire / self.window,
             "memory": p.record / self.memory, "lock": self.lock_s,

@@ -82,16 +82,6 @@ def test_random_reads_fetch_whole_records_of_a_file_system_and_nothing_else_does
         assert rate(loads, step, record, read, **pages) == rate(loads, step, record, read, seek_s=1e-8)
 
 
-def test_random_reads_slower_than_durable_writes_are_the_disks() -> None:
-    """64 KiB are read for 4 KiB: a processor that is slow for data beyond its caches was named, 0.94."""
-    made = ladder(Server(link=116e6, disk_read=411e6, disk_write=410e6, request_s=14e-6, fetch=65536.0), noise=0.01)
-    loads = rows_of(made)
-    assert loads is not None
-    first = {each.op: each.first for each in verdict.judge(loads) if each.size == "small"}
-    assert first["read"].kind == "disk_iops" and first["read"].probability > 0.7
-    assert first["write"].kind == "link"
-
-
 @pytest.mark.parametrize(
     ("part", "factor", "step", "record", "read"),
     [("link", 3.0, "depth", MIB, True), ("disk_read", 1.5, "set", MIB, True), ("disk_write", 1.5, "set", MIB, False),
