@@ -264,9 +264,20 @@ def _memory(rng: random.Random, options: Options) -> System_:
         found["flush_ignored"] = rng.random() < 0.05
     if held and read and rng.random() < 0.3:
         found["server_read_ahead_bytes"] = min(rng.choice((128, 512, 1024)) * 1024, held // 2)
+    elif held and read:
+        found |= _early(held, read)
     if rng.random() < 0.1:
         found["files"] = [{"path": "old/data.bin", "len_bytes": round(log(rng, 1, 4096)) * MIB}]
     return found
+
+
+def _early(held: int, read: int) -> System_:
+    """Half of the others read ahead early. Their numbers are no part of the draw, which is that of before."""
+    rng = random.Random(f"{held} {read}")
+    if rng.random() < 0.5:
+        return {}
+    ahead = min(rng.choice((128, 512, 2048, 8192)) * 1024, held // 2)
+    return {"server_read_ahead_bytes": ahead, "server_reads_ahead_early": True}
 
 
 def _wander(rng: random.Random, options: Options) -> System_:

@@ -61,6 +61,8 @@ pub struct SimConfig {
     pub server_cache_bytes_per_s: u64,
     /// Bytes that a sequential read which misses the server's cache fetches beyond its end.
     pub server_read_ahead_bytes: u64,
+    /// Fetches these bytes while earlier reads are answered, instead of making a read wait for them.
+    pub server_reads_ahead_early: bool,
     /// Page size of both caches, in bytes: a power of two.
     pub page_bytes: u32,
     /// Disk read rate, in bytes per second; the disk is one queue.
@@ -135,6 +137,7 @@ impl Default for SimConfig {
             server_cache_bytes: 0,
             server_cache_bytes_per_s: 0,
             server_read_ahead_bytes: 0,
+            server_reads_ahead_early: false,
             page_bytes: 4096,
             disk_read_bytes_per_s: 0,
             disk_write_bytes_per_s: 0,
@@ -467,6 +470,12 @@ impl SimConfig {
             "server_read_ahead_bytes",
             self.server_read_ahead_bytes,
             "use at most half of server_cache_bytes",
+        )?;
+        check(
+            !self.server_reads_ahead_early || self.server_read_ahead_bytes >= u64::from(self.page_bytes),
+            "server_reads_ahead_early",
+            self.server_reads_ahead_early,
+            "set server_read_ahead_bytes to a page at least: how far ahead",
         )?;
         let (every, stall) = (self.stall_every_ns, self.stall_ns);
         check((every > 0) == (stall > 0), "stall_ns", stall, "set stall_every_ns and stall_ns, or none of them")?;

@@ -1,6 +1,7 @@
 //! The server's file system: a tree of folders and files in memory. Nothing here takes time.
 
 use crate::cache::KeyMap;
+use crate::read_ahead::Ahead;
 use naslab_core::{errno, DirEntry, Error, ErrorKind, FileStat, FileTimes, Result};
 use std::collections::BTreeMap;
 
@@ -59,6 +60,8 @@ pub(crate) struct File {
     linked: bool,
     /// Where a sequential read would go on.
     pub(crate) next_read: u64,
+    /// What was asked of the disk beyond that.
+    pub(crate) ahead: Ahead,
     /// Bytes of buffered writes taken by, and gone from, the client.
     pub(crate) client_in: u64,
     pub(crate) client_out: u64,

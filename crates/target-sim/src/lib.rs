@@ -18,6 +18,7 @@ mod disk;
 mod faults;
 mod fs;
 mod noise;
+mod read_ahead;
 mod resource;
 mod serve;
 mod server;

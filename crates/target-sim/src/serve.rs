@@ -119,22 +119,78 @@ impl State {
         let missed = |r: &(u64, u64)| asked_end.min(r.1 * page) - offset.max(r.0 * page);
         let hit = job.payload - runs.iter().map(missed).sum::<u64>();
         let sequential = self.tree.file(job.file).map(|f| f.next_read) == Some(offset);
-        if let Some(last) = runs.last_mut().filter(|r| r.1 == end && sequential) {
+        let early = sequential && self.config.server_reads_ahead_early;
+        if let Some(last) = runs.last_mut().filter(|r| r.1 == end && sequential && !early) {
             last.1 += self.config.server_read_ahead_bytes / page;
             job.fill.1 = last.1.min(file_len.div_ceil(page));
         }
         let mut loaded = now_ns;
+        let missed = !runs.is_empty();
+        if self.config.server_reads_ahead_early {
+            loaded = loaded.max(self.on_their_way(job.file, sequential, &mut runs));
+        }
         if hit > 0 {
             self.stats.server_cache_read_bytes += hit;
             let rate = self.config.server_cache_bytes_per_s;
-            loaded = self.memory.send(now_ns, hit, rate);
+            loaded = loaded.max(self.memory.send(now_ns, hit, rate));
         }
-        for &(from, to) in &runs {
+        loaded = loaded.max(self.fetch(job.file, file_len, &runs, now_ns));
+        self.runs = runs;
+        if early && missed {
+            self.read_ahead(job.file, file_len, end, now_ns);
+        }
+        loaded
+    }
+
+    /// Reads runs of pages from the disk; returns when they are there.
+    fn fetch(&mut self, file: u32, file_len: u64, runs: &[(u64, u64)], now_ns: u64) -> u64 {
+        let page = u64::from(self.config.page_bytes);
+        let mut loaded = now_ns;
+        for &(from, to) in runs {
             let (from, to) = (from * page, (to * page).min(file_len));
-            loaded = loaded.max(self.disk_read(job.file, from, to - from, now_ns));
+            loaded = loaded.max(self.disk_read(file, from, to - from, now_ns));
+        }
+        loaded
+    }
+
+    /// Takes what is on its way already out of the runs; returns when it is there. A reader that jumps begins anew.
+    fn on_their_way(&mut self, file: u32, sequential: bool, runs: &mut Vec<(u64, u64)>) -> u64 {
+        let Some(file) = self.tree.file_mut(file) else { return 0 };
+        if !sequential {
+            file.ahead.clear();
+        }
+        let Some(&(first, _)) = runs.first() else { return 0 };
+        file.ahead.forget_before(first);
+        let fetched = file.ahead.end();
+        let asked = runs.iter().rfind(|r| r.0 < fetched).map(|r| r.1.min(fetched));
+        runs.retain_mut(|r| {
+            r.0 = r.0.max(fetched.min(r.1));
+            r.0 < r.1
+        });
+        asked.map_or(0, |end| file.ahead.there_ns(end))
+    }
+
+    /// Fetches what the cache lacks behind a sequential read that ended before page `end`, so that the next one finds
+    /// it. As Linux does, it goes on once half of what is ahead has been read.
+    fn read_ahead(&mut self, file: u32, file_len: u64, end: u64, now_ns: u64) {
+        let page = u64::from(self.config.page_bytes);
+        let ahead = self.config.server_read_ahead_bytes / page;
+        let from = self.tree.file(file).map_or(0, |f| f.ahead.end()).max(end);
+        let last = file_len.div_ceil(page);
+        let to = (end + ahead).min(last);
+        if from >= to || (to - from < ahead / 2 && to < last) {
+            return;
+        }
+        let mut runs = std::mem::take(&mut self.runs);
+        runs.clear();
+        self.server_cache.look_up(file, from, to, &mut runs);
+        if !runs.is_empty() {
+            let there = self.fetch(file, file_len, &runs, now_ns);
+            if let Some(file) = self.tree.file_mut(file) {
+                file.ahead.push(to, there);
+            }
         }
         self.runs = runs;
-        loaded
     }
 
     /// The data is there: it stays in the server's cache, and goes out.

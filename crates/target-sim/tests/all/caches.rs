@@ -118,6 +118,50 @@ fn read_ahead_stops_at_the_end_of_the_file() {
     assert_eq!(t.stats().disk_read_bytes, 10_000);
 }
 
+/// 64 KiB take 0.66 ms at the disk; a reader that comes back 0.5 ms after each answer.
+fn read_ahead_early(server_read_ahead_bytes: u64) -> SimConfig {
+    SimConfig {
+        server_read_ahead_bytes,
+        server_reads_ahead_early: server_read_ahead_bytes > 0,
+        disk_iops: 0,
+        op_overhead_ns: 500_000,
+        ..server_cached()
+    }
+}
+
+#[test]
+fn what_is_read_ahead_early_arrives_while_the_reader_is_away() {
+    let paced = |bytes| {
+        let (t, mut c, f) = setup(read_ahead_early(bytes));
+        let ns = c.time(|c| c.all(1, sequence(OpKind::Read, f, 64 * MIB, 65536)));
+        assert!(t.stats().disk_read_bytes - 64 * MIB <= bytes, "nothing is fetched twice");
+        ns as f64 / 1024.0
+    };
+    let disk = 65536.0 / 0.1;
+    assert!((paced(0) / (disk + 500_000.0) - 1.0).abs() < 0.01, "one after the other");
+    assert!((paced(512 << 10) / disk - 1.0).abs() < 0.01, "the disk is never idle");
+}
+
+#[test]
+fn early_read_ahead_helps_neither_a_jump_nor_data_in_the_cache() {
+    let (t, mut c, f) = setup(read_ahead_early(MIB));
+    c.one(&read(f, 512 << 20, 4096));
+    assert_eq!(t.stats().disk_read_bytes, 4096, "a jump");
+    c.one(&read(f, (512 << 20) + 4096, 4096));
+    assert_eq!(t.stats().disk_read_bytes, 8192 + MIB);
+    c.one(&read(f, 0, 4096));
+    c.one(&read(f, 512 << 20, 8192));
+    assert_eq!(t.stats().disk_read_bytes, 12288 + MIB, "these are kept");
+}
+
+#[test]
+fn early_read_ahead_stops_at_the_end_of_the_file() {
+    let (t, mut c, f) = setup(read_ahead_early(MIB));
+    c.session.set_len(f, 10_000).unwrap();
+    c.all(1, sequence(OpKind::Read, f, 10_000, 4096));
+    assert_eq!(t.stats().disk_read_bytes, 10_000);
+}
+
 #[test]
 fn a_removed_file_leaves_the_cache() {
     let (t, mut c, _) = setup(server_cached());

@@ -115,6 +115,7 @@ fn bad_values_are_refused_by_name_and_value() {
         ("op_overhead_ns = 0\nlatency_ns = 5\nclient_cache_bytes = 4096", "client_cache_bytes = 4096"),
         ("client_write_back_bytes = 1", "client_write_back_bytes = 1"),
         ("server_read_ahead_bytes = 1", "server_read_ahead_bytes = 1"),
+        ("server_reads_ahead_early = true", "server_reads_ahead_early = true"),
         ("disk_iops = 5\ndisk_noise = 0.1", "disk_noise = 0.1"),
         ("disk_read_bytes_per_s = 5\ndisk_noise = 0.4", "disk_noise = 0.4"),
         ("link_noise = 0.1", "link_noise = 0.1"),
