@@ -22,6 +22,9 @@ from typing import Any
 
 import pytest
 
+HANG_S = 240.0
+"""Seconds after which what did not end counts as hanging. Beside other programs a command of seconds takes a minute and
+more: no test bounds the time that it takes."""
 PROGRAM = [sys.executable, "-m", "naslab"]
 SIM = "sim:?link_bytes_per_s=125MB&latency_ns=200us"
 LONG_SIM = "sim:?link_bytes_per_s=125MB&latency_ns=200us&store_data=true"
@@ -74,7 +77,7 @@ def captured(path: Path, ports: list[int], *more: str) -> Iterator[None]:
             time.sleep(0.5)
     finally:
         child.send_signal(signal.SIGINT)
-        child.communicate(timeout=20)
+        child.communicate(timeout=HANG_S)
 
 
 @dataclass
@@ -102,7 +105,7 @@ class Done:
 
 
 def called(
-    words: Iterable[object], cwd: Path, env: dict[str, str], timeout: float = 60, coarse: bool = False, **more: Any
+    words: Iterable[object], cwd: Path, env: dict[str, str], timeout: float = HANG_S, coarse: bool = False, **more: Any
 ) -> Done:
     """The program to its end. more: a `prefix` of other words, and what `subprocess.run` takes.
 
@@ -131,7 +134,7 @@ class Started(subprocess.Popen[str]):
             return super().communicate(input, timeout)
         except subprocess.TimeoutExpired:
             self.send_signal(signal.SIGABRT)
-            out, err = super().communicate(timeout=20)
+            out, err = super().communicate(timeout=HANG_S)
             raise AssertionError(f"not ended after {timeout} s; it was here:\n{err}\n{out}") from None
 
 
@@ -215,7 +218,7 @@ def default_signals() -> None:
 
 def wait_until(condition: Callable[[], object], child: subprocess.Popen[str], what: str) -> None:
     """Waits for a moment in the life of `child`. Fails when it ended before, or after a minute."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while not condition():
         if child.poll() is not None:
             raise AssertionError(f"ended before {what}: {child.communicate()}")

@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cli_tools import HANG_S
+
 ROOT = Path(__file__).parents[1]
 _FENCE = re.compile(r"^( *)```(\w*)\s*$")
 _MARK = re.compile(r"^ *<!-- (not run|tested by|output|example)(?:: (.*))? -->$")
@@ -93,7 +95,7 @@ def commands(parts: list[Block], folder: Path, home: Path) -> list[Command]:
     with record.open("wb") as file:
         done = subprocess.run(
             ["bash", "--norc", "-c", f"exec 9>&{file.fileno()}\n{script}"], cwd=folder, pass_fds=(file.fileno(),),
-            env={"HOME": str(home), "LC_ALL": "C.UTF-8", "TERM": "dumb"}, stdin=subprocess.DEVNULL, timeout=20,
+            env={"HOME": str(home), "LC_ALL": "C.UTF-8", "TERM": "dumb"}, stdin=subprocess.DEVNULL, timeout=HANG_S,
             capture_output=True, text=True, check=False,
         )  # fmt: skip
     assert "syntax error" not in done.stderr, f"{parts[0].page}: {done.stderr}"

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from cli_tools import HANG_S
+
 CONFIG = """
 ListenAddress {address}
 Port {port}
@@ -66,7 +68,7 @@ def running(folder: Path, address: str, port: int, inside: Sequence[str] = ()) -
 
 
 def _until_it_answers(address: str, port: int) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + HANG_S
     while True:
         try:
             socket.create_connection((address, port), 1).close()

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli_tools import TOOLS, Done
+from cli_tools import HANG_S, TOOLS, Done
 
 EXTRA = (
     "openpyxl", "rich.live", "rich.progress", "rich.table", "typer._adapters",
@@ -29,7 +29,6 @@ EXTRA = (
 """What commands import at their first use, beside naslab's own modules."""
 TOLD = "NASLAB_TESTS_TOLD"
 """Names the file that gets a line for whatever is in the store: `add_cell RUN CELL`, `create_run RUN`, …"""
-HANG_S = 60.0
 COARSE = 100
 """Particles of a posterior that nobody reads."""
 ENDING = (signal.SIGINT, signal.SIGTERM)
@@ -71,7 +70,7 @@ class Warm:
 
     def close(self) -> None:
         """Ends it."""
-        self._process.communicate(timeout=20)
+        self._process.communicate(timeout=HANG_S)
 
     def _ask(self, request: dict[str, Any]) -> Any:
         print(json.dumps(request), file=self._process.stdin, flush=True)

@@ -35,7 +35,7 @@ def _read(cli: Cli, server: Server, *words: object, query: str = "") -> Any:
     login = ("--credentials", server.credentials) if server.credentials else ()
     load = ("--file-size", "64m", "--record", "1m", "--tests", "read", "--depth", "4", "--verify")
     target = _with(server.url, query)
-    return cli("sweep", target, *words, *load, *login, "--json", prefix=server.inside(), timeout=120).ok().json()
+    return cli("sweep", target, *words, *load, *login, "--json", prefix=server.inside()).ok().json()
 
 
 def _rate(document: Any, op: str) -> float:

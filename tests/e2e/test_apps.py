@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 
 import shares
-from cli_tools import Cli, need, populate, snapshot, wait_until
+from cli_tools import HANG_S, Cli, need, populate, snapshot, wait_until
 from lab_tools import need_system, own_folders
 from naslab import lab
 from naslab.commands.apps.model import TWELVE, definitions
@@ -144,7 +144,7 @@ def test_an_interruption_keeps_what_was_measured(cli: Cli) -> None:
     child = cli.start("apps", cli.target, "--scale", "0.5", "--repeat", "50", "--json")
     wait_until(lambda: cli.cells_stored() >= 6, child, "two applications")
     child.send_signal(signal.SIGINT)
-    out, _ = child.communicate(timeout=60)
+    out, _ = child.communicate(timeout=HANG_S)
     document = json.loads(out)
     assert child.returncode == 130 and document["status"] == "partial" and document["apps"]["results"]
     assert snapshot(cli.target) == before
@@ -170,7 +170,7 @@ def test_order_on_the_wire(system: str, cli: Cli) -> None:
             time.sleep(1)  # what dumpcap has not yet written; lost requests are counted below
         finally:
             child.send_signal(signal.SIGINT)
-            child.communicate(timeout=20)
+            child.communicate(timeout=HANG_S)
     cli("trace", "convert", capture, "-o", trace).ok()
     seen: dict[str, list[Operation]] = {name: [] for name in VIDEO}
     for one in Trace(trace):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_tools import Cli, need
+from cli_tools import HANG_S, Cli, need
 from naslab.cli.completing import FILES, FOLDERS, SCRIPTS, candidates
 from naslab.cli.lookup import shown
 
@@ -91,7 +91,7 @@ class Terminal:
 
     def until(self, wanted: str) -> str:
         """What was printed until it holds the text."""
-        printed, end = "", time.monotonic() + 60
+        printed, end = "", time.monotonic() + HANG_S
         while wanted not in printed and time.monotonic() < end:
             if select.select([self.own], [], [], 1)[0]:
                 printed += os.read(self.own, 65536).decode("utf-8", "replace")
@@ -146,6 +146,6 @@ def test_fish_completes(tmp_path: Path) -> None:
         env = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
         done = subprocess.run(
             ["fish", "--no-config", "-c", f"source script; complete -C '{typed}'"], cwd=tmp_path, env=env,
-            capture_output=True, text=True, timeout=60, check=True,
+            capture_output=True, text=True, timeout=HANG_S, check=True,
         )  # fmt: skip
         assert completed in [line.partition("\t")[0] for line in done.stdout.splitlines()], (typed, done)

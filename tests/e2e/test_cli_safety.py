@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import shares
-from cli_tools import PROGRAM, SIM, Cli, Done, populate, snapshot, wait_until
+from cli_tools import HANG_S, PROGRAM, SIM, Cli, Done, populate, snapshot, wait_until
 from naslab.results.store.process import owner
 
 LONG = ("--file-size", "64k,512k", "--record", "4k,64k", "--durability", "each", "--repeat", "60", "--quiet")
@@ -31,7 +31,7 @@ def begin(cli: Cli, cells: int = 3) -> subprocess.Popen[str]:
 
 def end(child: subprocess.Popen[str], number: int) -> Done:
     child.send_signal(number)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=HANG_S)
     return Done(child.returncode, out, err).sound()
 
 
@@ -184,11 +184,11 @@ def test_what_cannot_be_read_is_told(kind: str, cli: Cli) -> None:
     left.mkdir()
     (os.mkfifo if kind == "pipe" else os.mkdir)(left / "naslab-owner.json")
     marked_folder(cli.target / "naslab-dead", MARK)
-    done = cli("clean", cli.target, "--json", timeout=20).sound()
+    done = cli("clean", cli.target, "--json").sound()
     found = done.json()
     assert done.code == 1 and found["removed"] == ["naslab-dead"] and left.exists()
     assert [each["folder"] for each in found["failed"]] == [left.name] and found["failed"][0]["why"]
-    assert f"kept {left.name}: " in cli("clean", cli.target, timeout=20).sound().out
+    assert f"kept {left.name}: " in cli("clean", cli.target).sound().out
 
 
 def test_folders_of_runs_that_were_killed_before_their_mark(cli: Cli) -> None:
@@ -204,7 +204,7 @@ def test_folders_of_runs_that_were_killed_before_their_mark(cli: Cli) -> None:
     wait_until(lambda: child.poll() is None, child, "start")
     # A run that begins meanwhile: its mark is there by the second look.
     (begun / "naslab-owner.json").write_text(json.dumps({**MARK, "host": "elsewhere"}))
-    found = json.loads(child.communicate(timeout=60)[0])
+    found = json.loads(child.communicate(timeout=HANG_S)[0])
     assert sorted(found["removed"]) == [empty.name, emptied.name] and found["running"] == [begun.name]
     assert begun.exists() and mine.exists() and not empty.exists() and not emptied.exists()
 
@@ -213,7 +213,7 @@ def test_clean_takes_a_timeout(cli: Cli) -> None:
     refused = cli("clean", cli.target, "--timeout", "0s").sound()
     assert refused.code == 2 and "--timeout '0s'" in refused.err
     with socket.create_server(("127.0.0.1", 0)) as deaf:
-        done = cli("clean", f"nfs://127.0.0.1:{deaf.getsockname()[1]}/x", "--timeout", "1s", timeout=20).sound()
+        done = cli("clean", f"nfs://127.0.0.1:{deaf.getsockname()[1]}/x", "--timeout", "1s").sound()
         assert done.code == 2 and done.err
 
 
@@ -276,7 +276,7 @@ def test_two_runs_at_once_share_a_store_and_a_target(cli: Cli) -> None:
     words = ("sweep", cli.target, "--file-size", "64k..256k", "--record", "4k", "--quiet")
     children = [cli.start(*words) for _ in range(3)]
     for child in children:
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=HANG_S)
         assert (child.returncode, out, err) == (0, "", "")
     runs = cli.runs()
     assert len({run["run_id"] for run in runs}) == 3
@@ -330,7 +330,7 @@ def test_the_target_vanishes_in_the_middle(cli: Cli) -> None:
     folder = run_folder(cli)
     moved = cli.folder / "moved away"
     folder.rename(moved)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=HANG_S)
     done = Done(child.returncode, out, err).sound()
     assert done.code == 1 and "the run failed" in done.err and "No such file" in done.err, done
     assert cli.runs()[0]["status"] == "failed" and len(cli.runs()[0]["cells"]) >= 3
@@ -356,7 +356,7 @@ def test_progress(cli: Cli) -> None:
     with contextlib.suppress(OSError):  # the terminal closes with its last writer
         while part := os.read(main, 65536):
             shown += part
-    child.wait(timeout=60)
+    child.wait(timeout=HANG_S)
     os.close(main)
     out_text = (cli.folder / "out.json").read_text()
     assert child.returncode == 0 and json.loads(out_text)["status"] == "complete"
@@ -371,7 +371,7 @@ def test_progress(cli: Cli) -> None:
 def test_closed_streams_cost_no_traceback(closed: str, command: str, cli: Cli) -> None:
     """Nothing that naslab opens takes their place; what cannot be printed is a failure, what was measured is kept."""
     words = ["sh", "-c", f'exec "$@" {closed}', "sh", *PROGRAM, *command.split()]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=cli.env, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANG_S, env=cli.env, check=False)
     told = "naslab: standard output is closed\n"
     assert done.returncode == (1 if " >&-" in f" {closed}" else 0) and "Traceback" not in done.stderr
     assert done.stderr == (told if closed == ">&-" else "")
@@ -404,7 +404,7 @@ def test_a_run_whose_store_is_removed_says_so(cli: Cli) -> None:
     before = populate(cli.target)
     child = begin(cli)
     remove_store(cli)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=HANG_S)
     done = Done(child.returncode, out, err).sound()
     assert done.code == 1 and "was removed" in done.err and not cli.store.exists(), done
     assert snapshot(cli.target) == before
@@ -418,7 +418,7 @@ def test_a_run_whose_store_was_replaced_takes_nothing_from_the_new_one(cli: Cli)
     second = begin(cli)
     cells = cli.cells_stored()
     first.send_signal(signal.SIGCONT)
-    out, err = first.communicate(timeout=60)
+    out, err = first.communicate(timeout=HANG_S)
     assert first.returncode == 1 and "was removed" in Done(1, out, err).sound().err, err
     end(second, signal.SIGKILL)
     sound_store(cli)

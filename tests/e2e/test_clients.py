@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cli_tools import Cli, need, run_folders
+from cli_tools import HANG_S, Cli, need, run_folders
 
 SMALL = ("--file-size", "16m", "--record", "1m", "--tests", "write,read,random_read")
 
@@ -117,7 +117,7 @@ def load(tmp_path: Path, cli: Cli) -> Iterator[subprocess.Popen[str]]:
         [sys.executable, "-m", "naslab", *words, "--quiet"], env=cli.env, text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
-        until = time.monotonic() + 60
+        until = time.monotonic() + HANG_S
         while len(workers_of(process.pid)) < 3 or len(run_folders(tmp_path)) < 3:
             assert process.poll() is None and time.monotonic() < until, "the load did not begin"
             time.sleep(0.1)
@@ -161,7 +161,7 @@ def test_a_client_that_is_lost(
     """Named, the run is invalid, the others' measurement is kept, and nothing is left behind."""
     victim = workers_of(load.pid)[-1]
     os.kill(victim, number)
-    _, said = load.communicate(timeout=90)
+    _, said = load.communicate(timeout=HANG_S)
     assert load.returncode == 1 and words in said
     run = only_run(cli)
     assert run["status"] == "failed"
@@ -183,7 +183,7 @@ def test_a_client_that_is_late(tmp_path: Path, cli: Cli) -> None:
         [sys.executable, "-m", "naslab", *words, "--repeat", "60", "--clients", "3"], env=cli.env,
         start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     ) as process:  # fmt: skip
-        until = time.monotonic() + 60
+        until = time.monotonic() + HANG_S
         while cli.cells_stored() < 2:
             assert process.poll() is None and time.monotonic() < until, "the load did not begin"
             time.sleep(0.05)
@@ -215,7 +215,7 @@ def test_ctrl_c_ends_all_and_keeps_what_was_measured(tmp_path: Path, cli: Cli, l
     """As a terminal sends it: to every process of the group."""
     workers = workers_of(load.pid)
     os.killpg(load.pid, signal.SIGINT)
-    _, said = load.communicate(timeout=60)
+    _, said = load.communicate(timeout=HANG_S)
     assert load.returncode == 130 and "Traceback" not in said
     run = only_run(cli)
     assert run["status"] == "partial"
@@ -228,7 +228,7 @@ def test_no_load_outlives_its_run(tmp_path: Path, cli: Cli, load: subprocess.Pop
     workers = workers_of(load.pid)
     load.kill()
     load.wait(10)
-    until = time.monotonic() + 30
+    until = time.monotonic() + HANG_S
     while any(Path(f"/proc/{each}").exists() for each in workers) and time.monotonic() < until:
         time.sleep(0.2)
     assert not any(Path(f"/proc/{each}").exists() for each in workers)
@@ -250,9 +250,9 @@ def test_any_process_killed_at_any_moment(tmp_path: Path, cli: Cli, seed: int) -
         if victims:
             with contextlib.suppress(ProcessLookupError):  # the run ended by itself
                 os.kill(chance.choice(victims), signal.SIGKILL)
-        _, said = process.communicate(timeout=90)
+        _, said = process.communicate(timeout=HANG_S)
         assert "Traceback" not in said, said
-        until = time.monotonic() + 45
+        until = time.monotonic() + HANG_S
         while session_of(process.pid) and time.monotonic() < until:
             time.sleep(0.2)
         assert session_of(process.pid) == []
@@ -302,7 +302,7 @@ def test_room_that_ends_on_the_way(cli: Cli, small: Path) -> None:
         [sys.executable, "-m", "naslab", *words, "--clients", "3", "--quiet"], env=cli.env, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
-        until = time.monotonic() + 60
+        until = time.monotonic() + HANG_S
         while cli.cells_stored() < 3:
             assert process.poll() is None and time.monotonic() < until, "nothing was measured"
             time.sleep(0.05)
@@ -312,7 +312,7 @@ def test_room_that_ends_on_the_way(cli: Cli, small: Path) -> None:
                     filler.write(bytes(64 << 10))
                 except OSError:
                     time.sleep(0.0005)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=HANG_S)
     assert process.returncode == 1 and "No space left" in said and "Traceback" not in said
     run = only_run(cli)
     assert sum(each["errors"] for each in run["cells"][-1]["clients"]["each"]) > 0, "each client's own errors"

@@ -18,7 +18,7 @@ import pytest
 
 import ssh_server
 from agent_tools import built
-from cli_tools import Cli, run_folders
+from cli_tools import HANG_S, Cli, run_folders
 from lab_tools import need
 from naslab import __version__
 
@@ -147,14 +147,14 @@ def test_no_load_outlives_the_connection(way: str, tmp_path: Path, cli: Cli, ssh
     living, more = {"python": (remotes, ()), "agent": (agents, ("--agent", str(built())))}[way]
     words = [sys.executable, "-m", "naslab", *over(cli, ssh, *load, *more)]
     with subprocess.Popen(words, env=cli.env) as process:
-        until = time.monotonic() + 60
+        until = time.monotonic() + HANG_S
         while len(run_folders(tmp_path)) < 2:
             assert process.poll() is None and time.monotonic() < until
             time.sleep(0.1)
         assert len(living()) == 2
         time.sleep(1)
         process.kill()
-    until = time.monotonic() + 45
+    until = time.monotonic() + HANG_S
     while (living() or run_folders(tmp_path)) and time.monotonic() < until:
         time.sleep(0.2)
     assert living() == [] and run_folders(tmp_path) == []
@@ -258,16 +258,16 @@ def test_a_scheduler_that_dies_ends_the_run(tmp_path: Path, cli: Cli) -> None:
         with subprocess.Popen(
             [sys.executable, "-m", "naslab", *words], env=cli.env, stderr=subprocess.PIPE, text=True
         ) as process:
-            until = time.monotonic() + 60
+            until = time.monotonic() + HANG_S
             while not cli.cells_stored():
                 assert process.poll() is None and time.monotonic() < until
                 time.sleep(0.2)
             begun[0].kill()
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=HANG_S)
         assert process.returncode == 1 and "client" in said and "Traceback" not in said, said
         (run,) = cli.runs()
         assert run["status"] == "failed"
-        until = time.monotonic() + 45
+        until = time.monotonic() + HANG_S
         while run_folders(data) and time.monotonic() < until:
             time.sleep(0.2)
         assert run_folders(data) == []

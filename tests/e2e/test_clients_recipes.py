@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import agent_tools
-from cli_tools import Cli, run_folders
+from cli_tools import HANG_S, Cli, run_folders
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "many-clients.md"
 BIN = Path(sys.executable).parent
@@ -53,7 +53,7 @@ def stand_ins(folder: Path, programs: dict[str, str]) -> Path:
 def in_bash(how: str, script: str, folder: Path, env: dict[str, str]) -> None:
     """The script to its end, which is a good one."""
     done = subprocess.run(
-        ["bash", how, script], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120
+        ["bash", how, script], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=HANG_S
     )
     assert done.returncode == 0, done.stderr
 

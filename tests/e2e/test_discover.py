@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from cli_tools import Cli, need
+from cli_tools import HANG_S, Cli, need
 
 pytestmark = pytest.mark.lab
 NEAR, FAR = "10.211.87.1", "10.211.87.2"
@@ -100,7 +100,7 @@ def network(tmp_path: Path) -> Iterator[Network]:
             *(["nsenter", "-t", str(found.first), "-n", "ip", *each.split()] for each in (
                 f"address add {FAR}/24 dev eth0", "link set eth0 up", "link set lo up")),
         ):  # fmt: skip
-            subprocess.run(words, check=True, timeout=10, env={**os.environ, "PATH": _PATH})
+            subprocess.run(words, check=True, timeout=HANG_S, env={**os.environ, "PATH": _PATH})
         yield found
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -130,7 +130,7 @@ def test_avahi_wsdd_and_samba_are_one_server_with_its_shares(cli: Cli, network: 
     (folder / "lab.service").write_text(_SERVICES)
     inside = ["nsenter", "-t", str(network.first), "-n", "-m", "sh", "-c"]
     put = f"mkdir /etc/avahi/services; cp {folder}/lab.service /etc/avahi/services/"
-    subprocess.run([*inside, put], check=True, timeout=10)
+    subprocess.run([*inside, put], check=True, timeout=HANG_S)
     network.start("avahi-daemon", "-f", str(folder / "avahi.conf"), "--no-drop-root", "--no-chroot", "--no-rlimits")
     network.start("wsdd", "-i", "eth0", "-4", "-n", "LABNAS", "-w", "HOMEGROUP")
     network.start("smbd", "-F", "--no-process-group", "-s", str(folder / "smb.conf"))

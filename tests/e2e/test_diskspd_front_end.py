@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import shares
-from cli_tools import Cli, need, wait_until
+from cli_tools import HANG_S, Cli, need, wait_until
 from diskspd_readers import TextSpan, read_text, read_xml
 from naslab import lab
 from naslab.commands.diskspd.processors import read_ticks
@@ -79,7 +79,7 @@ def test_affinity_binds_the_workers(cli: Cli) -> None:
 
     wait_until(bound, child, "bound threads")
     child.send_signal(signal.SIGINT)
-    out, _ = child.communicate(timeout=60)
+    out, _ = child.communicate(timeout=HANG_S)
     assert child.returncode == 130 and f"advanced affinity round robin (group/core): 0/{chosen}" in out
     refused = cli("diskspd", "-c1M", "-d1", "-a4711", cli.target / "g").sound()
     assert refused.code == 2 and "cpu 4711 not possible" in refused.err and not (cli.target / "g").exists()
@@ -221,7 +221,7 @@ def test_interruption_prints_what_was_measured(cli: Cli) -> None:
     wait_until(lambda: cli.cells_stored() >= 1, child, "the file was created")
     wait_until(lambda: child.poll() is None and not _sleep(), child, "some measuring")
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=HANG_S)
     assert child.returncode == 130 and "interrupted" in err and "Traceback" not in err
     assert "Results for timespan 1:" in out and path.exists()
     assert cli.runs()[0]["status"] == "partial"
@@ -235,7 +235,7 @@ def test_a_file_that_is_not_whole_is_removed(number: int, cli: Cli) -> None:
     child = cli.start("diskspd", "-c4G", "-b4K", "-d1", "-W0", "-o1", path)
     wait_until(lambda: path.exists() and path.stat().st_size > 1 << 20, child, "some of the file")
     child.send_signal(number)
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=HANG_S)
     assert child.returncode == 130 and "Traceback" not in err
     assert "'big' was not written completely and is removed" in err
     assert list(cli.target.iterdir()) == [keep] and keep.read_bytes() == b"mine"

@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 import shares
-from cli_tools import Done, called
+from cli_tools import HANG_S, Done, called
 from docs_pages import ROOT, Block, Command, blocks, blocks_of, commands, environment, masked, pages
 from naslab.cli.build import parser_of
 from naslab.cli.lookup import choose
@@ -151,7 +151,7 @@ class World:
     def run(self, words: tuple[str, ...]) -> Done:
         """The command to its end."""
         env = environment(self.home, self.folder / "store.sqlite")
-        done = called(words, self.folder, env, timeout=500 if self.whole else 100, coarse=not self.whole)
+        done = called(words, self.folder, env, timeout=500 if self.whole else HANG_S, coarse=not self.whole)
         self.printed.append(done.out + "\n" + done.err)
         return done
 
@@ -383,7 +383,7 @@ def test_python_of_a_page_works(page: str, world: World) -> None:
             continue
         done = subprocess.run(
             [sys.executable, "-c", block.text], cwd=world.folder, capture_output=True, text=True, check=False,
-            env=environment(world.home, world.folder / "store.sqlite"), timeout=60,
+            env=environment(world.home, world.folder / "store.sqlite"), timeout=HANG_S,
         )  # fmt: skip
         assert done.returncode == 0, f"{block}:\n{done.stderr}"
 

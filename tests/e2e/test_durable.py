@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from cli_tools import Cli, need, populate, snapshot, wait_until
+from cli_tools import HANG_S, Cli, need, populate, snapshot, wait_until
 from naslab.cli import main
 from naslab.commands.durable import journal
 from naslab.lab import systems
@@ -129,7 +129,7 @@ def test_cut_by_hand_without_a_terminal(cli: Cli, samba: Server) -> None:
     samba.kill()
     wait_until(lambda: journal.read(cli.folder / "log").cuts[-1].lost_ns, child, "loss of the server")
     samba.restart()
-    out, err = child.communicate(timeout=30)
+    out, err = child.communicate(timeout=HANG_S)
     assert child.returncode == 0, err
     assert "Now cut the server's power" in err and "switch it on again" in err
     document = cli("show", "last", "--json").ok().json()
@@ -162,7 +162,7 @@ def test_killed_naslab_is_checked_later(cli: Cli, samba: Server) -> None:
 def test_interrupted_load_leaves_nothing(cli: Cli, samba: Server) -> None:
     child = begin(cli, samba, cli.folder / "log")
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=30)
+    out, err = child.communicate(timeout=HANG_S)
     assert child.returncode == 130 and "interrupted" in err, out + err
     assert not list(samba.data.iterdir())
 
@@ -216,7 +216,7 @@ def test_power_cuts_of_a_guest(cli: Cli) -> None:
     children = [
         cli.start("durable", f"lab:knfs-ext4?version=3{more}", *words) for more in ("", "&server.sync=never")
     ]  # fmt: skip
-    (honest, said), (lying, _) = [child.communicate(timeout=100) for child in children]
+    (honest, said), (lying, _) = [child.communicate(timeout=HANG_S) for child in children]
     assert [child.returncode for child in children] == [0, 1], said
     document = json.loads(honest)
     jsonschema.Draft202012Validator(json_schema(strict=True)).validate(document)

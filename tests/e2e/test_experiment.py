@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cli_tools import Cli, need
+from cli_tools import HANG_S, Cli, need
 
 SIM = Path(__file__).parents[1] / "sim_experiment.toml"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -89,7 +89,7 @@ def test_an_interruption_judges_what_there_is_and_cleans_up(cli: Cli, tmp_path: 
     while "repeat 3" not in child.stderr.readline():
         pass
     child.send_signal(signal.SIGTERM)
-    out, _ = child.communicate(timeout=60)
+    out, _ = child.communicate(timeout=HANG_S)
     found = json.loads(out)
     assert child.returncode == 130 and found["interrupted"] and len(found["measurements"]) >= 2
     assert any("interrupted" in note for note in found["notes"])
@@ -105,7 +105,7 @@ def test_an_experiment_goes_on_where_it_was_killed(cli: Cli, tmp_path: Path) -> 
     while "repeat 3" not in child.stderr.readline():
         pass
     child.kill()
-    child.communicate(timeout=60)
+    child.communicate(timeout=HANG_S)
     kept = json.loads(state.read_text("utf-8"))
     before = [(m["condition"], m["block"], m["run_id"]) for m in kept["measurements"]]
     assert {block for _, block, _ in before} == {0, 1} and not kept["interrupted"]

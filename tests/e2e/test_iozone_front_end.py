@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import cli_tools
-from cli_tools import called, need
+from cli_tools import HANG_S, called, need
 from iozone_parser import COLUMNS, parse, parse_throughput, parse_throughput_report
 
 PROGRAM = [*cli_tools.PROGRAM, "iozone"]
@@ -99,7 +99,7 @@ def in_namespace(folder: Path, env: dict[str, str], mount: Path, line: str) -> s
     script = f'mount --bind "{folder}/fstab" /etc/fstab && mount "{mount}" && exec "$@"'
     return subprocess.run(
         ["unshare", "-m", "sh", "-c", script, "sh", *PROGRAM, *line.split()],
-        cwd=folder, env=env, capture_output=True, text=True, timeout=110, check=False,
+        cwd=folder, env=env, capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def test_spreadsheets_open_in_libreoffice(tmp_path: Path, env: dict[str, str]) -
     }
     profile = f"-env:UserInstallation=file://{tmp_path}/profile"
     convert = ["soffice", profile, "--headless", "--convert-to", "csv", "--outdir", str(tmp_path), *names.values()]
-    subprocess.run(convert, cwd=tmp_path, check=True, capture_output=True, timeout=100)
+    subprocess.run(convert, cwd=tmp_path, check=True, capture_output=True, timeout=HANG_S)
     for stem, text in texts.items():
         rows = list(csv.reader((tmp_path / f"{stem}.csv").read_text().splitlines()))
         label = next(n for n, row in enumerate(rows) if row[0] == "Writer Report")
@@ -185,7 +185,7 @@ def test_interruption_reports_what_was_measured(number: signal.Signals, tmp_path
         if re.match(r" +64 +4 +\d+ +\d+ +\d+ +\d+", line):
             break
     child.send_signal(number)
-    rest, _ = child.communicate(timeout=60)
+    rest, _ = child.communicate(timeout=HANG_S)
     found = parse(head + rest)
     assert child.returncode == 130 and "iozone: interrupted" in rest and not found.complete
     assert found.reports["Writer report"][64][0] > 0 and (tmp_path / "out.xls").exists()
@@ -237,7 +237,7 @@ def test_text_is_that_of_the_real_iozone(
     child, said = real_ones[line]
     ours = ended_well(run([*line.split(), "--overwrite"], tmp_path, env)).replace(" --overwrite", "")
     try:
-        assert child.wait(timeout=60) == 0
+        assert child.wait(timeout=HANG_S) == 0
     except subprocess.TimeoutExpired:
         pytest.skip("the real iozone hung, as its stonewall does now and then with short passes")
     assert comparable(ours) == comparable(said.read_text())

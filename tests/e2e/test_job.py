@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import shares
-from cli_tools import Cli, need, populate, snapshot, wait_until
+from cli_tools import HANG_S, Cli, need, populate, snapshot, wait_until
 from naslab.lab import systems
 from naslab.results.store import Store
 
@@ -176,7 +176,7 @@ def test_a_source_that_changes_under_way_is_told_and_not_blamed_on_the_target(cl
     (source / "empty").unlink()
     wait_until(lambda: {"source_changed", "skipped"} <= warned(cli), child, "what was told")
     child.send_signal(signal.SIGINT)
-    child.communicate(timeout=60)
+    child.communicate(timeout=HANG_S)
     assert child.returncode == 130
     document = cli("show", "last", "--json").ok().json()
     assert document["status"] == "partial" and document["job"]["changed"] in (1, 2)
@@ -191,7 +191,7 @@ def test_an_interrupted_job_leaves_nothing(number: signal.Signals, cli: Cli) -> 
     child = cli.start("job", cli.target, "copy-in,checksum", "--corpus", "sources", "--repeat", "500")
     wait_until(lambda: any(cli.target.glob("naslab-2*/naslab.files/copy/src/m001/*")), child, "copying")
     child.send_signal(number)
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=HANG_S)
     assert child.returncode == 130 and "interrupted" in err and "Traceback" not in err, err
     assert snapshot(cli.target) == before
     run = cli.runs()[0]
@@ -204,7 +204,7 @@ def test_clean_removes_what_a_killed_job_left(cli: Cli) -> None:
     child = cli.start("job", cli.target, "copy-in", "--corpus", "sources", "--repeat", "500")
     wait_until(lambda: any(cli.target.glob("naslab-2*/naslab.files/copy/src/m001/*")), child, "copying")
     child.kill()
-    child.communicate(timeout=60)
+    child.communicate(timeout=HANG_S)
     assert snapshot(cli.target) != before
     assert "removed naslab-" in cli("clean", cli.target).ok().out
     assert snapshot(cli.target) == before
@@ -288,7 +288,7 @@ def test_a_server_that_is_lost_under_way(cli: Cli) -> None:
     finally:
         server.kill()
         server.communicate()
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=HANG_S)
     assert child.returncode == 1 and "Traceback" not in err and "check the server" in err, err
     run = cli.runs()[0]
     assert [step["job"] for step in run["job"]["steps"]] == ["copy-in", "find", "checkout"]
@@ -324,7 +324,7 @@ def test_archives_open_elsewhere(cli: Cli) -> None:
 
     wait_until(archives, child, "archives")
     child.send_signal(signal.SIGINT)
-    child.communicate(timeout=60)
+    child.communicate(timeout=HANG_S)
     names: list[str] = []
     for path in sorted(kept.iterdir()):
         with zipfile.ZipFile(path) as found:

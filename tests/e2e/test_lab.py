@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from cli_tools import Cli, need, wait_until
+from cli_tools import HANG_S, Cli, need, wait_until
 from lab_tools import HOLD, born_there, hold, left_processes, need_system, own_folders, wait_for
 from naslab import lab
 from naslab.client import process
@@ -54,7 +54,7 @@ def smbclient(server: Server, share: str, commands: str, *options: str, guest: b
     """Exit code of smbclient, and what it said."""
     user = ["-U", "stranger%x"] if guest else ["-A", str(server.credentials)]
     words = [tool("smbclient"), f"//127.0.0.1/{share}", "-p", str(server.port), *user, *options, "-c", commands]
-    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=HANG_S)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -66,7 +66,7 @@ def nfs_url(server: Server, path: str, version: int = 3) -> str:
 def nfs(program: str, *words: str, prefix: tuple[str, ...] = ()) -> tuple[int, str]:
     """Exit code of one of libnfs's tools, and what it said."""
     done = subprocess.run(
-        [*prefix, tool(program), *words], check=False, capture_output=True, text=True, timeout=60, cwd="/"
+        [*prefix, tool(program), *words], check=False, capture_output=True, text=True, timeout=HANG_S, cwd="/"
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -215,7 +215,7 @@ def test_a_controller_killed_while_it_starts(moment_ms: int, tmp_path: Path) -> 
         time.sleep(0.06 + moment_ms / 1000)
         holder.kill()
     base = tmp_path / "t"
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + HANG_S
     # A guardian that is still starting has no folder yet and names none: it is known by its environment.
     while (born_there(base) or left_processes(base) or list(base.glob("naslab-lab-*"))) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -375,5 +375,5 @@ def test_an_ended_command_ends_its_server(number: signal.Signals, cli: Cli, tmp_
     child = cli.start("sweep", "lab:demo", "--file-size", "64m", "--record", "4k", "--repeat", "50")
     wait_until(lambda: cli.cells_stored() > 0, child, "a cell")
     child.send_signal(number)
-    child.communicate(timeout=30)
+    child.communicate(timeout=HANG_S)
     wait_for(lambda: left_processes(tmp_path / "t") == [] and not list((tmp_path / "t").glob("naslab-lab-*")))

@@ -92,7 +92,7 @@ def check_ending(done: Done) -> Any:
 
 def test_a_native_system_is_as_planted_but_for_one_part_and_later_results_say_so(cli: Cli, tmp_path: Path) -> None:
     file = system(tmp_path, "small", SMALL, "iperf3", "smbclient", "ip")
-    document = check_ending(cli("lab", "calibrate", file, "--quick", "--json", "--quiet", timeout=100))
+    document = check_ending(cli("lab", "calibrate", file, "--quick", "--json", "--quiet"))
     wrong = findings(document)["disks.write"][0]
     assert wrong["verdict"] == "misses" and 0 < wrong["measured"] < 45e9, wrong
     assert not document["holds"] and "disks.write -" in document["summary"]
@@ -121,7 +121,7 @@ def test_a_native_system_is_as_planted_but_for_one_part_and_later_results_say_so
 
 def test_a_guest_is_as_planted(cli: Cli, tmp_path: Path) -> None:
     file = system(tmp_path, "guest", GUEST, "iperf3", "nfs-cp")
-    document = check_ending(cli("lab", "calibrate", file, "--quick", "--json", "--quiet", timeout=100))
+    document = check_ending(cli("lab", "calibrate", file, "--quick", "--json", "--quiet"))
     names = {"disks.read": 30e6, "disks.write": 20e6, "server.ram": 192 << 20, "link.rate": 100e6}
     latency = [each for each in document["findings"] if each["name"] == "link.latency"]
     document["findings"] = [each for each in document["findings"] if each["name"] != "link.latency"]

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import guest_plants
-from cli_tools import Cli, need
+from cli_tools import HANG_S, Cli, need
 from lab_tools import born_there, left_processes, own_folders, wait_for
 from naslab import lab
 from naslab.client import process
@@ -214,7 +214,7 @@ def test_guests_killed_before_they_have_a_process(tmp_path: Path) -> None:
     """Seen: cut before its namespace had a first process, a guest stayed for good, and who had cut it waited for it."""
     need_guests()
     base = tmp_path / "t"
-    done = subprocess.run([sys.executable, "-c", JUST_BEGUN, str(base)], check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", JUST_BEGUN, str(base)], check=False, timeout=HANG_S)
     assert done.returncode == -signal.SIGKILL
     wait_for(lambda: not left_processes(base))
 
@@ -418,7 +418,13 @@ def test_guests_of_an_ordinary_user(tmp_path: Path) -> None:
                 "nobody cannot read this project, may make no user namespace, or the system's Python is another version"
             )
         done = subprocess.run(
-            [*python, HOLD_SYSTEM, str(file)], check=False, capture_output=True, text=True, env=env, cwd="/", timeout=60
+            [*python, HOLD_SYSTEM, str(file)],
+            check=False,
+            capture_output=True,
+            text=True,
+            env=env,
+            cwd="/",
+            timeout=HANG_S,
         )
         assert (done.stdout.split(), done.stderr) == (["uml", "0", "ext2/ext3"], "")
         wait_for(lambda: not left_processes(base))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_tools import Cli
+from cli_tools import HANG_S, Cli
 from lab_tools import HOLD, born_there, inside, left_over, left_processes, need_parts, own_folders, wait_for
 from naslab import lab
 from naslab.client import process
@@ -79,7 +79,7 @@ def test_several_clients_reach_one_server_in_its_groups() -> None:
             assert "mtu 4000" in words
             addresses.append(words.split("inet ")[1].split("/")[0])
             ping = f"exec 3<>/dev/tcp/10.77.0.1/{server.port}"
-            subprocess.run([*server.inside(client), "bash", "-c", ping], check=True, timeout=10)
+            subprocess.run([*server.inside(client), "bash", "-c", ping], check=True, timeout=HANG_S)
         assert addresses == [f"10.77.0.{at}" for at in (1, 2, 3, 4)]
         (smbd,) = [pid for pid in server.pids if process.program(pid) == "smbd"][:1]
         groups = Path(f"/proc/{smbd}/cgroup").read_text()

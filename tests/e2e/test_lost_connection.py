@@ -21,7 +21,7 @@ def test_a_server_that_was_silent_once_costs_one_cell(cli: Cli) -> None:
     with lab.running("demo") as server, relay(server.port) as silent:
         target = server.url.replace(f":{server.port}/", f":{silent.port}/")
         silent.hold_after(AFTER_BYTES)
-        done = cli("run", target, "--budget", "25s", "--timeout", "2s", "--json", prefix=server.inside(), timeout=240)
+        done = cli("run", target, "--budget", "25s", "--timeout", "2s", "--json", prefix=server.inside())
     document = done.sound().json()
     lost = [one for one in document["warnings"] if one["kind"] == "connection_lost"]
     assert done.code == 0 and document["status"] == "complete", done.err
@@ -35,7 +35,7 @@ def test_a_lost_connection_ends_one_cell(times: int, whole: bool, cli: Cli) -> N
     with lab.running("demo") as server, relay(server.port) as broken:
         target = server.url.replace(f":{server.port}/", f":{broken.port}/")
         broken.close_every(AFTER_BYTES, times)
-        done = cli("run", target, "--budget", "25s", "--json", prefix=server.inside(), timeout=240)
+        done = cli("run", target, "--budget", "25s", "--json", prefix=server.inside())
     document = done.sound().json()
     lost = [one for one in document["warnings"] if one["kind"] == "connection_lost"]
     failed = [cell["id"] for cell in document["cells"] if cell["status"] == "failed"]

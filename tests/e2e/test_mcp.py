@@ -18,7 +18,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 import naslab
-from cli_tools import called, run_folders
+from cli_tools import HANG_S, called, run_folders
 from fixtures_run import make_parts
 from naslab.results.columns import CELL_COLUMNS
 from naslab.results.store import Store
@@ -324,6 +324,6 @@ def test_without_the_package(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['mcp'] = None; from naslab.cli import entry; sys.argv = ['naslab', 'mcp']; entry()"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=HANG_S)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1 and "pip install 'naslab[mcp]'" in done.stderr

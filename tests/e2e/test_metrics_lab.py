@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import naslab
-from cli_tools import default_signals, need
+from cli_tools import HANG_S, default_signals, need
 from unit.test_metrics_page import SIM, TOKEN, queries
 
 pytestmark = pytest.mark.lab
@@ -63,7 +63,7 @@ def asked(port: int, path: str, **query: str) -> Any:
 
 def until(found: Any, what: str, child: subprocess.Popen[str], log: Path) -> Any:
     """What `found` gives, once it gives something."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while time.monotonic() < deadline:
         assert child.poll() is None, log.read_text()
         try:
@@ -131,6 +131,6 @@ def test_promtool_finds_nothing_to_complain_of(tmp_path: Path) -> None:
     naslab.measure(SIM, kind="sweep", file_size="1m", record="64k", tests="write,read", store=store.path)
     text = Metrics(Library(store)).text()
     done = subprocess.run(
-        ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False, timeout=30
+        ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False, timeout=HANG_S
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr

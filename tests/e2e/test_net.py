@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cli_tools import Cli
+from cli_tools import HANG_S, Cli
 
 
 class Far:
@@ -27,7 +27,7 @@ class Far:
         self.place, self.port = found[1], int(found[2])
 
     def end(self) -> tuple[int, str, str]:
-        out, err = self.process.communicate(timeout=30)
+        out, err = self.process.communicate(timeout=HANG_S)
         return self.process.returncode, out, err
 
 
@@ -55,7 +55,7 @@ def test_ctrl_c_ends_either_side(cli: Cli) -> None:
     near = cli.start("reference", "net", far.place, "--duration", "60s")
     assert near.stderr is not None and "sending" in near.stderr.readline()
     near.send_signal(signal.SIGINT)
-    _, err = near.communicate(timeout=30)
+    _, err = near.communicate(timeout=HANG_S)
     assert near.returncode == 130 and "interrupted" in err and "Traceback" not in err
     cli("reference", "net", far.place, "--duration", "50ms", "--quiet").ok()
     assert far.process.stderr is not None
@@ -73,7 +73,7 @@ def test_the_far_side_ends_in_the_middle(cli: Cli) -> None:
     assert near.stderr is not None and "sending" in near.stderr.readline()
     far.process.kill()
     far.end()
-    _, err = near.communicate(timeout=30)
+    _, err = near.communicate(timeout=HANG_S)
     assert near.returncode == 1 and "Traceback" not in err and err.startswith("naslab: ")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from cli_tools import Cli, need, populate, snapshot, wait_until
+from cli_tools import HANG_S, Cli, need, populate, snapshot, wait_until
 from naslab.results.schema import json_schema
 
 DISK = "sim:?link_bytes_per_s=500MB&disk_read_bytes_per_s=100MB&disk_seek_ns=8ms&server_cache_bytes=8m"
@@ -171,7 +171,7 @@ def test_a_slow_half_is_where_it_is(cli: Cli, disk: tuple[Path, Path]) -> None:
         wait_until(lambda: cli.cells_stored() >= 4, child, "half of the zones")
     finally:
         LIMITS.write_text(f"{number} 0")
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=HANG_S)
     assert child.returncode == 0, err
     found = json.loads(out)["profile"]
     slow, fast = ([zone["bytes_per_s"] for zone in part] for part in (found["zones"][:4], found["zones"][6:]))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cli_tools import Cli
+from cli_tools import HANG_S, Cli
 from lab_tools import need_system, own_folders
 from naslab import lab
 from naslab.lab.server import Server
@@ -148,7 +148,7 @@ def test_a_load_over_more_connections_than_the_server_takes(spares: bool, limit:
     with lab.running("samba", config={limit: "3" if limit == "max connections" else "5"}) as server:
         words = [*server.inside(), sys.executable, "-c", STAGES, server.url, server.credentials, tmp_path / "store"]
         done = subprocess.run(
-            [*words, "spares" if spares else "ends"], capture_output=True, text=True, check=False, timeout=100
+            [*words, "spares" if spares else "ends"], capture_output=True, text=True, check=False, timeout=HANG_S
         )
         left = [path.name for path in server.data.iterdir()]
     assert done.returncode == 0 and left == [], done.stderr
@@ -168,7 +168,7 @@ def test_a_run_goes_on_with_the_connections_that_the_server_takes(most: int, cli
     need_system("samba")
     with lab.running("samba", config={"max connections": str(most)}) as server:
         asked = ["run", server.url, "--credentials", server.credentials, "--budget", "20s", "--json"]
-        done = cli(*asked, prefix=server.inside(), timeout=120).ok()
+        done = cli(*asked, prefix=server.inside()).ok()
         left = [path.name for path in server.data.iterdir()]
     document: dict[str, Any] = done.json()
     told = [one["message"] for one in document["warnings"] if one["kind"] == "connections_refused"]

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from cli_tools import Cli, may_trace, need, wait_until
+from cli_tools import HANG_S, Cli, may_trace, need, wait_until
 from naslab.trace import FileFacts, Header, Operation, Trace, TraceWriter, files_of
 from replay_rules import Row, as_text, by_stream, named, of_trace
 
@@ -219,7 +219,7 @@ def test_ctrl_c_leaves_nothing(cli: Cli) -> None:
     child = cli.start("replay", cli.target, made, "--pace", "recorded")
     wait_until(lambda: list(cli.target.glob("*/naslab.files/d/file")), child, "the first file")
     child.send_signal(signal.SIGINT)
-    err = child.communicate(timeout=30)[1]
+    err = child.communicate(timeout=HANG_S)[1]
     assert child.returncode == 130 and "interrupted; the results so far are stored" in err, err
     assert list(cli.target.iterdir()) == []
     (run,) = cli.runs()

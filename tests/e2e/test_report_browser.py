@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cli_tools import HANG_S
 from fixtures_run import make_parts, make_run
 from naslab import load
 from naslab.render import report
@@ -330,7 +331,7 @@ def measured(folder: Path, *words: str) -> None:
     """Carries out a command of naslab; its page is `r.html` in the folder."""
     files = ["--quiet", "--store", str(folder / "s.sqlite"), "-o", str(folder / "r.html")]
     command = [sys.executable, "-m", "naslab", *words, *files]
-    subprocess.run(command, check=True, timeout=60, stdin=subprocess.DEVNULL)
+    subprocess.run(command, check=True, timeout=HANG_S, stdin=subprocess.DEVNULL)
 
 
 def test_tree_has_its_latencies_beside_or_below(opened: Open, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cli_tools import Cli, run_folders, wait_until
+from cli_tools import HANG_S, Cli, run_folders, wait_until
 from faults import Relay, relay
 from lab_tools import need_system, own_folders
 from naslab import lab
@@ -83,7 +83,7 @@ def _load(cli: Cli, server: Any, url: str, *words: str, duration: str = "12s", o
             gone = time.monotonic_ns()
             time.sleep(AWAY_S)
             away_ns = time.monotonic_ns() - gone
-        out, err = child.communicate(timeout=120)
+        out, err = child.communicate(timeout=HANG_S)
     finally:
         child.kill()
     assert "Traceback" not in err and "panicked" not in err, err
@@ -169,7 +169,7 @@ def test_an_interrupted_load_leaves_nothing_open_or_behind(name: str, cli: Cli) 
             time.sleep(2)
             began = time.monotonic()
             child.send_signal(signal.SIGINT)
-            _, err = child.communicate(timeout=60)
+            _, err = child.communicate(timeout=HANG_S)
         finally:
             child.kill()
         assert time.monotonic() - began < 15, err
@@ -205,7 +205,7 @@ def test_a_file_that_another_client_wrote_to_is_opened_by_name(cli: Cli) -> None
             began = time.monotonic()
             done = subprocess.run(
                 ["smbclient", "//127.0.0.1/data", "-p", str(server.port), "-A", server.credentials, "-c", words],
-                check=False, capture_output=True, text=True, timeout=30,
+                check=False, capture_output=True, text=True, timeout=HANG_S,
             )  # fmt: skip
             assert done.returncode == 0 and "putting file" in done.stderr, done.stdout + done.stderr
             assert time.monotonic() - began < 5
@@ -277,7 +277,7 @@ def test_a_server_that_stays_away_ends_the_load(cli: Cli) -> None:
         try:
             wait_until(lambda: cli.cells_stored() >= 1, child, "the end of filling")
             server.kill()
-            _, err = child.communicate(timeout=120)
+            _, err = child.communicate(timeout=HANG_S)
         finally:
             child.kill()
     assert child.returncode == 1 and "did not come back within 2" in err, err

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import naslab
+from cli_tools import HANG_S
 from docs_pages import ROOT, pages
 
 pytestmark = pytest.mark.lab
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.lab
 
 def built(*words: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, ROOT / "tools" / "make-site", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG_S)
 
 
 def test_the_site_is_whole_and_strict(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import shares
-from cli_tools import SIM, Cli, populate, snapshot, wait_until
+from cli_tools import HANG_S, SIM, Cli, populate, snapshot, wait_until
 from naslab import _engine
 from naslab.errors import SpecError, UsageError
 from naslab.execution import workspace
@@ -143,7 +143,7 @@ def test_signals_in_a_later_stage(number: int, cli: Cli) -> None:
     child = cli.start("curve", cli.target, *CURVE)
     wait_until(lambda: cli.cells_stored() >= 5, child, "two loads")
     child.send_signal(number)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=HANG_S)
     run = cli.runs()[0]
     if number == signal.SIGKILL:
         assert snapshot(cli.target) != before

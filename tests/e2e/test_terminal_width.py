@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_tools import TOOLS
+from cli_tools import HANG_S, TOOLS
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -57,7 +57,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     subprocess.run(
         [sys.executable, "-c", ONE_AFTER_ANOTHER, json.dumps([[*words, "--quiet"] for words in RUNS])],
         env={**os.environ, "PYTHONPATH": TOOLS, "NASLAB_STORE": str(path)}, check=True, stdout=subprocess.DEVNULL,
-        timeout=200,
+        timeout=HANG_S,
     )  # fmt: skip
     return path, [run.run_id for run in Store(path).list_runs()][::-1]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_tools import PROGRAM, Cli, may_trace, need, wait_until
+from cli_tools import HANG_S, PROGRAM, Cli, may_trace, need, wait_until
 from naslab.trace import Trace
 from trace_reenact import reenact, tree
 
@@ -246,7 +246,7 @@ def test_ctrl_c_keeps_what_was_recorded(cli: Cli, work: Path) -> None:
     )  # fmt: skip
     wait_until(lambda: (work / "seen").exists() and (work / "seen").stat().st_size, child, "first part of the command")
     os.killpg(child.pid, signal.SIGINT)
-    assert "exit code 130" in child.communicate(timeout=30)[1] and child.returncode == 130
+    assert "exit code 130" in child.communicate(timeout=HANG_S)[1] and child.returncode == 130
     assert +moved(made)[0] == Counter({"src/d/odd": 12_345})
 
 
@@ -257,7 +257,7 @@ def test_ending_it_early_keeps_what_was_recorded(cli: Cli, work: Path) -> None:
                       f"cd '{work}'; cat src/d/odd > seen; sleep 50; cat src/d/page")  # fmt: skip
     wait_until(lambda: (work / "seen").exists() and (work / "seen").stat().st_size, child, "first part of the command")
     child.send_signal(signal.SIGTERM)
-    assert child.communicate(timeout=30)[1].count("exit code 143") == 2
+    assert child.communicate(timeout=HANG_S)[1].count("exit code 143") == 2
     assert child.returncode == 130
     assert +moved(made)[0] == Counter({"src/d/odd": 12_345})
 
@@ -275,7 +275,7 @@ def test_a_command_that_starts_others_all_the_time_is_ended_whole(cli: Cli, work
     child = cli.start("trace", "record", "-o", made, "--root", work, "--", "sh", "-c", script)
     wait_until(lambda: (work / "seen").exists() and (work / "seen").stat().st_size, child, "first part of the command")
     child.send_signal(signal.SIGTERM)
-    said = child.communicate(timeout=30)[1]
+    said = child.communicate(timeout=HANG_S)[1]
     assert "exit code 3" in said and child.returncode == 130 and done.read_text() == "clean\n"
 
 

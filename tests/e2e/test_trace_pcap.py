@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_tools import Cli, captured, need
+from cli_tools import HANG_S, Cli, captured, need
 from lab_tools import need_system, own_folders
 from naslab import lab
 from naslab.lab.server import Server
@@ -36,7 +36,7 @@ def work(tmp_path: Path) -> Path:
 
 def run(*command: object) -> str:
     """What a client says; it must end well."""
-    done = subprocess.run([str(word) for word in command], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([str(word) for word in command], check=False, capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli_tools import Cli, need, wait_until
+from cli_tools import HANG_S, Cli, need, wait_until
 from lab_tools import wait_for
 from naslab.analysis.metadata import LOOKS, PHASES
 from naslab.client import process
@@ -87,7 +87,7 @@ def test_an_interrupted_command_is_ended(cli: Cli) -> None:
     wait_until(pids.exists, child, "the command")
     begun = [process.find(int(pid)) for pid in pids.read_text().split()]
     child.send_signal(signal.SIGINT)
-    _, told = child.communicate(timeout=60)
+    _, told = child.communicate(timeout=HANG_S)
     assert child.returncode == 130 and "interrupted" in told and list(cli.target.iterdir()) == []
     # They were killed; that they are gone is seen a moment later. A busy machine gives their numbers to others.
     wait_for(lambda: not any(one and process.find(one.pid) == one for one in begun))

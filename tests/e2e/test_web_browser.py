@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cli_tools import HANG_S
 from e2e.test_report_browser import HARMLESS, QUIET, coloured, corners, drawn, missing, serious, shot
 from fixtures_run import make_parts
 from naslab.render.web.site import Chosen, write_site
@@ -360,7 +361,7 @@ def test_a_token_opens_the_library(opened: Open, store: Store) -> None:
         wrong.close()
     finally:
         server.terminate()
-        said = server.communicate(timeout=10)[1]
+        said = server.communicate(timeout=HANG_S)[1]
     assert token not in said and "GET" not in said
 
 

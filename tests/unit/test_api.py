@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import pytest
 
 import naslab
-from cli_tools import SIM, Cli
+from cli_tools import HANG_S, SIM, Cli
 from docs_pages import blocks
 from fixtures_run import make_run
 from naslab.api.arguments import command_line
@@ -83,7 +83,7 @@ import naslab.cli.app, naslab.comparison.judgement, naslab.render.report, naslab
 for name in ("compare", "measure", "load", "runs"):
     assert type(getattr(naslab, name)).__name__ == "function", name
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=HANG_S)
 
 
 # the command line's own machinery

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cli_tools import HANG_S
 from naslab import __version__
 from naslab.errors import NaslabError, TargetError, UsageError
 from naslab.execution.clients import checks, link
@@ -201,7 +202,7 @@ def test_agents_are_spoken_to_between_cells(
     run = cluster.ClusterRun(Owner(agents, 2), loop, SPEC, "{}", 1)  # type: ignore[arg-type]
     stage(run, CELL)
     before = len(agents.calls)
-    until = time.monotonic() + 20
+    until = time.monotonic() + HANG_S
     while len(agents.calls) < before + 6 and time.monotonic() < until:
         time.sleep(0.05)
     assert {method for _, method in agents.calls[before:]} == {"clock"}

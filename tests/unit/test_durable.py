@@ -18,6 +18,7 @@ import jsonschema
 import numpy as np
 import pytest
 
+from cli_tools import HANG_S
 from durable_fakes import FakeServer, FakeSession
 from naslab import _engine
 from naslab.cli.arguments import DurableArguments
@@ -483,7 +484,7 @@ def test_a_person_cuts_and_confirms(terminal: int, answer: str, kind: str, monke
     cutter.restore()
     thread = threading.Thread(target=cutter.confirm, daemon=True)
     thread.start()
-    told = [said.get(timeout=10) for _ in range(4)]
+    told = [said.get(timeout=HANG_S) for _ in range(4)]
     assert cutter.said_off and told[1] == "Counted as cut." and told[3].endswith("[y/N]")
     os.write(terminal, f"{answer}\n".encode())
     thread.join(10)

@@ -15,6 +15,7 @@ from typing import Any
 import openpyxl
 import pytest
 
+from cli_tools import HANG_S
 from fixtures_run import make_run
 from naslab.errors import UsageError
 from naslab.exchange import excel, excel_cells, excel_charts, series_table
@@ -297,7 +298,7 @@ def test_libreoffice_shows_every_sheet_and_series(tmp_path: Path) -> None:
     def convert(form: str) -> None:
         profile = f"-env:UserInstallation=file://{tmp_path}/profile"
         command = [office, profile, "--headless", "--convert-to", form, "--outdir", str(tmp_path / "out"), str(path)]
-        subprocess.run(command, check=True, capture_output=True, timeout=110)
+        subprocess.run(command, check=True, capture_output=True, timeout=HANG_S)
 
     convert("csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,true,false,false,false,-1")
     convert("xlsx:Calc MS Excel 2007 XML")

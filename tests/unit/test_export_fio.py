@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cli_tools import HANG_S
 from fixtures_run import make_run
 from naslab.errors import UsageError
 from naslab.exchange.export import export
@@ -145,7 +146,7 @@ def _fields(value: Any, path: str = "") -> dict[str, str]:
 def test_the_fields_are_those_of_fio(tmp_path: Path) -> None:
     words = ("--name=a", "--rw=randrw", "--bs=4k", "--size=1m", "--ioengine=null", "--end_fsync=1")
     form = ("--output-format=json+", f"--output={tmp_path / 'fio.json'}")
-    subprocess.run([_program("fio"), *words, *form], check=True, capture_output=True, timeout=60, cwd=tmp_path)
+    subprocess.run([_program("fio"), *words, *form], check=True, capture_output=True, timeout=HANG_S, cwd=tmp_path)
     theirs = json.loads((tmp_path / "fio.json").read_text())
     ours = exported(small(ops=("mixed",), interval_ns=10**8), tmp_path)
     assert set(theirs) - set(ours) == set()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from cli_tools import HANG_S
+
 SAMPLES = Path(__file__).parents[1] / "samples"
 OLE2 = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(2000)
 WITHOUT = "import sys; sys.modules.update(xlrd=None, xlwt=None); from naslab.cli import entry; sys.exit(entry())"
@@ -18,7 +20,9 @@ def naslab(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """The command line where neither library can be imported."""
     environment = dict(os.environ, NASLAB_STORE=str(folder / "store.db"))
     command = [sys.executable, "-c", WITHOUT, *words]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=HANG_S
+    )
 
 
 @pytest.mark.parametrize("name", ["out.xls", "out"])

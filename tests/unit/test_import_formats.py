@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from cli_tools import HANG_S
 from naslab.cli import main
 from naslab.comparison.judgement import compare
 from naslab.errors import ForeignFileError, UsageError
@@ -316,7 +317,9 @@ def front_end(folder: Path, arguments: str, *more: str) -> tuple[str, Run]:
     store = folder / "store.db"
     command = [sys.executable, "-m", "naslab", *arguments.split(), *more]
     environment = {**os.environ, "NASLAB_STORE": str(store)}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=True, timeout=HANG_S
+    )
     return done.stdout, Store(store).load("last")
 
 
@@ -399,7 +402,7 @@ def test_repeats_are_of_one_tool(tmp_path: Path) -> None:
 def naslab(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "naslab", *arguments]
     environment = {**os.environ, "NASLAB_STORE": str(folder / "store.db")}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=HANG_S)
 
 
 def test_command_stores_and_lists(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_tools import HANG_S
 from naslab.execution.clients import remote_shell
 from naslab.execution.clients.connection import connect, run
 from naslab.execution.clients.remote_shell import RemoteShell, words_of
@@ -57,7 +58,7 @@ def test_what_does_not_end_with_its_input_is_ended(monkeypatch: pytest.MonkeyPat
             for command in ("cat", "exec sleep 600", "trap '' TERM; echo; while :; do sleep 600; done"):
                 process = await there.create_process(command)
             assert process.stdout is not None and await process.stdout.readline() == b"\n", "the trap is set"
-        until = time.monotonic() + 20
+        until = time.monotonic() + HANG_S
         while any(living(each.pid) for each in there._begun):
             assert time.monotonic() < until, "something is left"
             await asyncio.sleep(0.01)

@@ -22,6 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli_tools import HANG_S
 from fixtures_run import make_parts, make_run
 from naslab import load
 from naslab.cli.report import parse_drawing, parse_line, parse_link
@@ -174,7 +175,7 @@ def test_rendering_does_not_import_plotly() -> None:
         "sys.exit(any(m.split('.')[0] in ('plotly', 'pandas') for m in sys.modules))"
     )
     root = Path(__file__).parents[2]
-    subprocess.run([sys.executable, "-c", code, str(root / "python"), str(root / "tests")], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, str(root / "python"), str(root / "tests")], check=True, timeout=HANG_S)
 
 
 def test_every_chart_says_its_finding_in_words() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from cli_tools import HANG_S
 from naslab import load
 from naslab.render.report import experiment, experiment_time
 from naslab.render.report.sustained import as_told, regimes, words
@@ -38,7 +39,7 @@ def burst(tmp_path_factory: pytest.TempPathFactory) -> Run:
     store = str(folder / "s.sqlite")
     words = "--size 64m --block 1m --write 100 --depth 8 --durability each --duration 60s --quiet --store"
     command = [sys.executable, "-m", "naslab", "sustained", f"sim:{folder / 'server.toml'}", *words.split(), store]
-    subprocess.run(command, check=True, timeout=60, stdin=subprocess.DEVNULL)
+    subprocess.run(command, check=True, timeout=HANG_S, stdin=subprocess.DEVNULL)
     return load("last", store)
 
 

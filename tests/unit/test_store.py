@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import naslab
+from cli_tools import HANG_S
 from fixtures_run import RUN_ID, make_parts
 from naslab.errors import StoreError, UnknownRunError
 from naslab.results import new_document
@@ -327,7 +328,7 @@ def as_nobody(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     drop = "import os, sys\nsys.path.insert(0, sys.argv.pop(1))\nimport naslab.results.store, naslab.results, zlib\n"
     drop += "import naslab.exchange.json_file\nos.getuid() == 0 and os.setuid(65534)\n"
     command = [sys.executable, "-c", drop + code, PYTHON_FOLDER, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
 
 
 READ_ONLY_CODE = """

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from cli_tools import HANG_S
+
 ROOT = Path(__file__).parents[2]
 PROJECT = """
 [build-system]
@@ -59,7 +61,7 @@ def written(tool: Any, folder: Path, project: str = PROJECT, pinned: str = "") -
 
 
 def test_what_is_checked_in_fits_and_make_installs_nothing_else() -> None:
-    done = subprocess.run([sys.executable, ROOT / "tools" / "constraints", "--check"], check=False, timeout=60)
+    done = subprocess.run([sys.executable, ROOT / "tools" / "constraints", "--check"], check=False, timeout=HANG_S)
     assert done.returncode == 0
     lines = (ROOT / "Makefile").read_text().splitlines()
     assert [line for line in lines if "pip install" in line and "--require-hashes" not in line] == []
@@ -200,6 +202,6 @@ def test_open_advisories_fail_and_notes_do_not(
 
 def test_everything_here_may_be_used() -> None:
     done = subprocess.run([sys.executable, ROOT / "tools" / "check-licences"], capture_output=True, text=True,
-                          check=False, timeout=100)  # fmt: skip
+                          check=False, timeout=HANG_S)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert ": 0 with a licence that is not allowed" in done.stdout
