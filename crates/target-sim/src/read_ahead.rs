@@ -1,31 +1,36 @@
-//! Pages of a file that are on their way from the disk before anyone has asked for them.
+//! Pages of a file that a server asks its disk for before anyone has asked the server.
 
 use std::collections::VecDeque;
 
-/// Requests that were made ahead of a file's reader, in order: the page behind each, and when its pages are there.
+/// Requests that are remembered: a reader's requests overtake each other, but not by more.
+const KEPT: usize = 64;
+
+/// Requests that were made ahead of a file's reader, in order: first page, the page behind the last, and when they are
+/// there.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead(VecDeque<(u64, u64)>);
+pub(crate) struct Ahead(VecDeque<(u64, u64, u64)>);
 
 impl Ahead {
-    /// The page behind the last that is on its way.
+    /// The page behind the last that was asked for.
     pub(crate) fn end(&self) -> u64 {
-        self.0.back().map_or(0, |last| last.0)
+        self.0.back().map_or(0, |last| last.1)
     }
 
-    /// When the pages before `end` are there, of those that are on their way; 0 if none of them is.
-    pub(crate) fn there_ns(&self, end: u64) -> u64 {
-        let holds = self.0.partition_point(|each| each.0 < end);
-        self.0.get(holds).or(self.0.back()).map_or(0, |each| each.1)
+    /// How many pages from `first` to `end` were asked for, and when they are there.
+    pub(crate) fn of(&self, first: u64, end: u64) -> (u64, u64) {
+        let end = end.min(self.end());
+        if end <= first || self.0.front().is_some_and(|each| each.0 > first) {
+            return (0, 0);
+        }
+        let last = self.0.partition_point(|each| each.1 < end);
+        (end - first, self.0[last].2)
     }
 
-    pub(crate) fn push(&mut self, end: u64, there_ns: u64) {
-        self.0.push_back((end, there_ns));
-    }
-
-    /// The reader has come to this page, and needs nothing before it.
-    pub(crate) fn forget_before(&mut self, page: u64) {
-        let passed = self.0.partition_point(|each| each.0 <= page);
-        self.0.drain(..passed);
+    pub(crate) fn push(&mut self, first: u64, end: u64, there_ns: u64) {
+        if self.0.len() == KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back((first, end, there_ns));
     }
 
     pub(crate) fn clear(&mut self) {

@@ -5,6 +5,9 @@ use crate::resource::Flow;
 use crate::server::{Job, Kind, Next, Stage, State};
 use naslab_core::errno;
 
+/// A read that continues another one may have overtaken so many like it.
+const OVERTAKEN: u64 = 16;
+
 impl State {
     /// Waits for the server's CPU.
     pub(crate) fn arrive(&mut self, id: u32, now_ns: u64) -> Next {
@@ -96,7 +99,13 @@ impl State {
             self.disk_read(job.file, offset, job.payload, now_ns)
         };
         if let Some(file) = self.tree.file_mut(job.file) {
-            file.next_read = offset + job.payload;
+            let end = offset + job.payload;
+            let follows =
+                self.config.server_reads_ahead_early && file.next_read.abs_diff(offset) <= OVERTAKEN * job.payload;
+            if !follows {
+                file.ahead.clear();
+            }
+            file.next_read = if follows { end.max(file.next_read) } else { end };
         }
         *self.job_mut(id) = job;
         Next::At(loaded, Stage::Loaded)
@@ -118,27 +127,23 @@ impl State {
         job.fill = (first, end);
         let missed = |r: &(u64, u64)| asked_end.min(r.1 * page) - offset.max(r.0 * page);
         let hit = job.payload - runs.iter().map(missed).sum::<u64>();
-        let sequential = self.tree.file(job.file).map(|f| f.next_read) == Some(offset);
-        let early = sequential && self.config.server_reads_ahead_early;
-        if let Some(last) = runs.last_mut().filter(|r| r.1 == end && sequential && !early) {
+        let next = self.tree.file(job.file).map_or(0, |f| f.next_read);
+        let early = self.config.server_reads_ahead_early;
+        if let Some(last) = runs.last_mut().filter(|r| r.1 == end && next == offset && !early) {
             last.1 += self.config.server_read_ahead_bytes / page;
             job.fill.1 = last.1.min(file_len.div_ceil(page));
         }
         let mut loaded = now_ns;
-        let missed = !runs.is_empty();
-        if self.config.server_reads_ahead_early {
-            loaded = loaded.max(self.on_their_way(job.file, sequential, &mut runs));
-        }
         if hit > 0 {
             self.stats.server_cache_read_bytes += hit;
             let rate = self.config.server_cache_bytes_per_s;
-            loaded = loaded.max(self.memory.send(now_ns, hit, rate));
+            loaded = self.memory.send(now_ns, hit, rate);
         }
-        loaded = loaded.max(self.fetch(job.file, file_len, &runs, now_ns));
+        loaded = loaded.max(match early && next.abs_diff(offset) <= OVERTAKEN * job.payload {
+            true => self.follow(job.file, file_len, end, &runs, now_ns),
+            false => self.fetch(job.file, file_len, &runs, now_ns),
+        });
         self.runs = runs;
-        if early && missed {
-            self.read_ahead(job.file, file_len, end, now_ns);
-        }
         loaded
     }
 
@@ -146,51 +151,45 @@ impl State {
     fn fetch(&mut self, file: u32, file_len: u64, runs: &[(u64, u64)], now_ns: u64) -> u64 {
         let page = u64::from(self.config.page_bytes);
         let mut loaded = now_ns;
-        for &(from, to) in runs {
+        for &(from, to) in runs.iter().filter(|run| run.0 < run.1) {
             let (from, to) = (from * page, (to * page).min(file_len));
             loaded = loaded.max(self.disk_read(file, from, to - from, now_ns));
         }
         loaded
     }
 
-    /// Takes what is on its way already out of the runs; returns when it is there. A reader that jumps begins anew.
-    fn on_their_way(&mut self, file: u32, sequential: bool, runs: &mut Vec<(u64, u64)>) -> u64 {
-        let Some(file) = self.tree.file_mut(file) else { return 0 };
-        if !sequential {
-            file.ahead.clear();
+    /// Answers a sequential reader who lacks `runs` of the pages before `end`, and asks for those behind; returns when
+    /// the runs are there. As Linux does, it goes on once half of what is ahead has been read.
+    fn follow(&mut self, file: u32, file_len: u64, end: u64, runs: &[(u64, u64)], now_ns: u64) -> u64 {
+        let Some(&(first, _)) = runs.first() else { return now_ns };
+        self.ask_ahead(file, file_len, (first, end), now_ns);
+        let mut loaded = now_ns;
+        for &(from, to) in runs {
+            let (asked, there) = self.tree.file(file).map_or((0, 0), |f| f.ahead.of(from, to));
+            loaded = loaded.max(there).max(self.fetch(file, file_len, &[(from + asked, to)], now_ns));
         }
-        let Some(&(first, _)) = runs.first() else { return 0 };
-        file.ahead.forget_before(first);
-        let fetched = file.ahead.end();
-        let asked = runs.iter().rfind(|r| r.0 < fetched).map(|r| r.1.min(fetched));
-        runs.retain_mut(|r| {
-            r.0 = r.0.max(fetched.min(r.1));
-            r.0 < r.1
-        });
-        asked.map_or(0, |end| file.ahead.there_ns(end))
+        let page = u64::from(self.config.page_bytes);
+        let (ahead, last) = (self.config.server_read_ahead_bytes / page, file_len.div_ceil(page));
+        let asked = self.tree.file(file).map_or(end, |f| f.ahead.end().max(end));
+        let to = (end + ahead).min(last);
+        if asked < to && (to - asked >= ahead / 2 || to == last) {
+            self.ask_ahead(file, file_len, (asked, to), now_ns);
+        }
+        loaded
     }
 
-    /// Fetches what the cache lacks behind a sequential read that ended before page `end`, so that the next one finds
-    /// it. As Linux does, it goes on once half of what is ahead has been read.
-    fn read_ahead(&mut self, file: u32, file_len: u64, end: u64, now_ns: u64) {
-        let page = u64::from(self.config.page_bytes);
-        let ahead = self.config.server_read_ahead_bytes / page;
-        let from = self.tree.file(file).map_or(0, |f| f.ahead.end()).max(end);
-        let last = file_len.div_ceil(page);
-        let to = (end + ahead).min(last);
-        if from >= to || (to - from < ahead / 2 && to < last) {
-            return;
-        }
-        let mut runs = std::mem::take(&mut self.runs);
-        runs.clear();
-        self.server_cache.look_up(file, from, to, &mut runs);
+    /// Asks the disk for those of these pages that the cache lacks and that nobody has asked for yet.
+    fn ask_ahead(&mut self, file: u32, file_len: u64, (first, end): (u64, u64), now_ns: u64) {
+        let asked = self.tree.file(file).map_or(0, |f| f.ahead.end());
+        let from = if asked > 0 { asked } else { first };
+        let mut runs = Vec::new();
+        self.server_cache.look_up(file, from, end, &mut runs);
         if !runs.is_empty() {
             let there = self.fetch(file, file_len, &runs, now_ns);
             if let Some(file) = self.tree.file_mut(file) {
-                file.ahead.push(to, there);
+                file.ahead.push(from, end, there);
             }
         }
-        self.runs = runs;
     }
 
     /// The data is there: it stays in the server's cache, and goes out.

@@ -143,6 +143,15 @@ fn what_is_read_ahead_early_arrives_while_the_reader_is_away() {
 }
 
 #[test]
+fn readers_that_overtake_each_other_are_read_ahead_for_all_the_same() {
+    let (t, mut c, f) = setup(SimConfig { disk_seek_ns: 5_000_000, ..read_ahead_early(512 << 10) });
+    let order = (0..512_u64).map(|i| (i ^ 1) * 65536);
+    c.all(1, order.map(|offset| read(f, offset, 65536)));
+    assert!(t.stats().disk_seeks <= 3, "only where it begins");
+    assert!(t.stats().disk_read_bytes - 32 * MIB <= 512 << 10, "nothing is fetched twice");
+}
+
+#[test]
 fn early_read_ahead_helps_neither_a_jump_nor_data_in_the_cache() {
     let (t, mut c, f) = setup(read_ahead_early(MIB));
     c.one(&read(f, 512 << 20, 4096));
