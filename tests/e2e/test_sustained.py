@@ -87,6 +87,23 @@ def test_no_burst_is_none_and_a_short_budget_says_what_is_missing(cli: Cli) -> N
     assert "budget" in [w["kind"] for w in document["warnings"]]
 
 
+def test_slow_operations_that_end_after_the_load_are_no_fall(cli: Cli, tmp_path: Path) -> None:
+    """One read in thirty takes 0.8 s: those under way when the time is up are answered alone."""
+    server = tmp_path / "server.toml"
+    server.write_text(
+        "latency_ns = 1_500_000\nlink_bytes_per_s = 1_200_000_000\n"
+        '[[faults]]\nop = "read"\nkind = "stall"\nprobability = 0.035\nduration_ns = 800_000_000\n'
+    )
+    words = ("sustained", f"sim:{server}", "--size", "1g", "--duration", "20s", "--depth", "64", "--json")
+    document = cli(*words).ok().json()
+    (found,) = [each for each in document["sustained"]["regimes"] if each["kind"] == "read"]
+    assert found["burst_bytes_per_s"] is None and found["changes"] == [] and found["steady"]["is_steady"]
+    cell = document["cells"][-1]
+    assert (cell["stop_reason"], cell["limit_ns"]) == ("duration", 20_000_000_000)
+    assert cell["window_ns"] > cell["limit_ns"] + 500_000_000
+    assert [each for each in document["cells"] if each["regime"] == "burst"] == []
+
+
 def test_burst_and_floor_in_a_plain_run(cli: Cli) -> None:
     words = ("--write", 100, "--duration", "60s", "--depth", 4, "--price-per-month", 640)
     document = measured(cli, bucket_server(), *words)

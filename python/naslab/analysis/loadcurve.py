@@ -9,6 +9,7 @@ import numpy as np
 
 from naslab.analysis import curvecompare as beside
 from naslab.analysis import knee as knees
+from naslab.results.cell import loaded_ns
 from naslab.results.describe import part_of
 from naslab.results.histogram import Histogram, merge
 from naslab.results.parts.cell import Latency
@@ -79,9 +80,9 @@ def _summary(found: Sequence[Histogram]) -> Latency:
 
 
 def _rates(run: Run, cell: Mapping[str, Any]) -> Any:
-    """Operations per second of each whole interval of a cell."""
+    """Operations per second of each whole interval of a cell's load."""
     series = run.series(cell)
-    whole = int(cell["duration_ns"] // cell["interval_ns"])
+    whole = min(cell["duration_ns"], loaded_ns(cell)) // cell["interval_ns"]
     return (series["read_ops"] + series["write_ops"])[:whole] * (1e9 / cell["interval_ns"])
 
 

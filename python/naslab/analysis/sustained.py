@@ -18,6 +18,7 @@ from naslab.analysis.changepoints import find_changes
 from naslab.analysis.cost import Cost, Price, RateCost, cost_of
 from naslab.analysis.series import NS_PER_S, RateSeries, series_of
 from naslab.analysis.steady import SteadyVerdict, judge
+from naslab.results.cell import loaded_ns
 from naslab.results.cell_names import load_name, op_words
 from naslab.results.describe import typed
 from naslab.results.parts.sustained import (
@@ -66,10 +67,10 @@ _SHARING_WORDS = {"shared": "; reads spend it, too", "separate": "; reads do not
 
 
 def series_of_cell(run: Run, cell: Mapping[str, Any], kind: Kind = "all") -> RateSeries:
-    """The cell's interval series as rates; only whole intervals of its window."""
+    """The cell's interval series as rates; only whole intervals of its load."""
     table = run.series(cell)
     rows = np.column_stack([table[name] for name in SERIES_COLUMNS]).astype(np.int64)
-    return series_of(rows, cell["interval_ns"], kind, cell["window_ns"])
+    return series_of(rows, cell["interval_ns"], kind, loaded_ns(cell))
 
 
 def kinds_of(cell: Mapping[str, Any]) -> list[Kind]:

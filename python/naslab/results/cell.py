@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -92,3 +93,13 @@ class Cell(dict[str, Any]):
     def _number(self, name: str) -> float | None:
         found = self.get(name)
         return None if found is None else float(found)
+
+
+def loaded_ns(cell: Mapping[str, Any]) -> int:
+    """The part of a cell's window in which operations were started.
+
+    Of a cell that ended by time, those that were still outstanding are answered after that, and alone: on a server with
+    rare slow operations that looked like a rate that fell, and like credit that was spent.
+    """
+    by_time = cell.get("limit_ns") if cell.get("stop_reason") == "duration" else None
+    return int(min(by_time or cell["window_ns"], cell["window_ns"]))

@@ -160,6 +160,7 @@ def _from_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     cell = {name: spec.get(name, default) for name, default in _SPEC_DEFAULTS.items()}
     cell |= {name: spec[name] for name in ("op", "file_bytes", "record_bytes")}
     pace = spec.get("pace") or {}
+    cell["limit_ns"] = spec.get("duration_ns")
     cell["offered_per_s"] = None if pace.get("limit") else pace.get("rate_per_s")
     return cell
 

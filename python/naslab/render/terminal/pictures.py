@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from naslab.results.cell import loaded_ns
 from naslab.results.cell_names import load_name, stage_words
 from naslab.text import screen as terminal
 from naslab.units import count_text, duration_text, size_label, size_text
@@ -97,12 +98,12 @@ def sparklines(run: Run, swept: Sequence[str], width: int) -> list[Text | str]:
 
 
 def _rates(run: Run, cell: Mapping[str, Any]) -> list[float]:
-    """MB/s of each whole interval."""
+    """MB/s of each whole interval of the load."""
     rows = run.series(cell)
     interval_s = (cell.get("interval_ns") or 0) / 1e9
     if not len(rows) or not interval_s or not cell.get("window_ns"):
         return []
-    whole = rows[: int(cell["window_ns"] / 1e9 / interval_s + 1e-9)]
+    whole = rows[: int(loaded_ns(cell) / 1e9 / interval_s + 1e-9)]
     found: list[float] = ((whole["read_bytes"] + whole["write_bytes"]) / interval_s / 1e6).tolist()
     return found
 

@@ -226,6 +226,10 @@ class CellDocument(Part, kw_only=True):
     end_ns: Annotated[Ns | None, about("end of the cell, monotonic clock", unreported=True)]
     start_wall_ns: Annotated[WallNs, about("start on the wall clock")]
     window_ns: Annotated[Ns | None, about("timed window, pauses included", unreported=True)]
+    limit_ns: Annotated[
+        Ns | UnsetType | None,
+        about("operations were started until so long after the window began; null: until all were done"),
+    ] = UNSET
     pause_ns: Annotated[Ns | None, about("pauses within the window", unreported=True)]
     acknowledged_ns: Annotated[Ns | None, about("until the last operation was acknowledged", unreported=True)]
     flush_ns: Annotated[Ns | None, about("flush after that; null: none requested")]
