@@ -66,11 +66,12 @@ _MIXED = {"all": "reads and writes", "read": "reads among writes", "write": "wri
 _SHARING_WORDS = {"shared": "; reads spend it, too", "separate": "; reads do not spend it", "unknown": ""}
 
 
-def series_of_cell(run: Run, cell: Mapping[str, Any], kind: Kind = "all") -> RateSeries:
-    """The cell's interval series as rates; only whole intervals of its load."""
+def series_of_cell(run: Run, cell: Mapping[str, Any], kind: Kind = "all", to_the_end: bool = False) -> RateSeries:
+    """The cell's interval series as rates; only whole intervals of its load. to_the_end: of its window, in which
+    what was outstanding was still answered."""
     table = run.series(cell)
     rows = np.column_stack([table[name] for name in SERIES_COLUMNS]).astype(np.int64)
-    return series_of(rows, cell["interval_ns"], kind, loaded_ns(cell))
+    return series_of(rows, cell["interval_ns"], kind, cell["window_ns"] if to_the_end else loaded_ns(cell))
 
 
 def kinds_of(cell: Mapping[str, Any]) -> list[Kind]:

@@ -195,7 +195,7 @@ def point_of(run: Run, cell: Mapping[str, Any], spec: Any) -> Point:
         durability=spec.durability, rate=rate, iops=rate.scaled(1 / spec.record_bytes, "iops"),
         reads=moved["read"], writes=moved["write"], durable=cell["durable_bytes_per_s"] if writes else None,
         p50_ns=float(latency["p50"] or 0), mean_ns=float(latency["mean"] or 0), p99_ns=float(latency["p99"] or 0),
-        cpu=float(cell["cpu_fraction"]), crossed=_crossed(cell), stalls=_stalls(run, cell, series, spec),
+        cpu=float(cell["cpu_fraction"]), crossed=_crossed(cell), stalls=_stalls(run, cell, spec),
         start_ns=cell["start_ns"], end_ns=cell["end_ns"], quick=quick,
         clients=(cell.get("clients") or {"count": 1})["count"], **conditions_of(cell),
     )  # fmt: skip
@@ -324,7 +324,9 @@ def _at_the_end(marks: NDArray[np.bool_]) -> int:
     return int(lengths[-1]) if len(lengths) and starts[-1] + lengths[-1] == len(marks) else 0
 
 
-def _stalls(run: Run, cell: Mapping[str, Any], series: RateSeries, spec: Any) -> Stalls | None:
+def _stalls(run: Run, cell: Mapping[str, Any], spec: Any) -> Stalls | None:
+    """A stop may last beyond the load."""
+    series = series_of_cell(run, cell, to_the_end=True)
     return stalls_of(series, spec.queue_depth * spec.workers, _latencies(run, cell))
 
 
