@@ -37,17 +37,14 @@ def wine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     source, library = Path(__file__).with_name("bcryptprimitives.c"), place / "bcryptprimitives.dll"
     subprocess.run([LINKER, "-shared", "-o", library, source, "-ladvapi32"], check=True)
     os.environ |= {"WINEPREFIX": str(place / "prefix"), "WINEDEBUG": "-all", "WINEPATH": str(place)}
-    # Its server ends some seconds after the last program, and a program that starts just then loses it: it is to stay.
     (place / "prefix").mkdir()
-    server = found.with_name("wineserver")
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    if stays := os.access(server, os.X_OK):
-        subprocess.run([server, "--persistent"], check=True, **quiet)
-    # It makes its disk when it is started first, and says so.
-    subprocess.run([found, "cmd", "/c", "exit"], check=True, capture_output=True)
-    yield found
-    if stays:
-        subprocess.run([server, "--kill"], check=False, **quiet)
+    # Wine's services start with its first program and end some seconds after the last: one stays for all tests, since a
+    # program that starts while they end loses them. They keep what it says open, so it says nothing.
+    silent = subprocess.DEVNULL
+    with subprocess.Popen([found, "cmd"], stdin=subprocess.PIPE, stdout=silent, stderr=silent) as stays:
+        subprocess.run([found, "cmd", "/c", "exit"], check=True, stdout=silent, stderr=silent)  # the disk is made
+        yield found
+        stays.communicate(b"exit\r\n")
 
 
 @pytest.fixture
