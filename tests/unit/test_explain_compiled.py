@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from naslab import _engine
-from naslab.explain import compiled, verdict
+from naslab.explain import compiled
+from naslab.explain.ceilings import CLASSES, ceilings
+from naslab.explain.challenge import CLOSE, forbidden_of
 from naslab.explain.compiled import client_times, limited_by, predicted
 from naslab.explain.forward import predict, values_of
 from naslab.explain.hypotheses import AT, HIGH, LOW, NAMES, Array, log_prior, log_usual
@@ -123,19 +125,19 @@ def test_what_is_forbidden_is_what_limits(seed: int) -> None:
     rows, theta = drawn_rows(rng), drawn_particles(rng, 300)
     rows = dataclasses.replace(rows, max_set_bytes=float(2.0 ** rng.integers(28, 36)), granted_depth=16 * (seed % 2))
     theta[:, AT["bucket_on"]] = LOW[AT["bucket_on"]]
-    for where in verdict.CLASSES:
-        found = verdict.ceilings(theta, rows, *where)
+    for where in CLASSES:
+        found = ceilings(theta, rows, *where)
         lowest = np.min(list(found.values()), axis=0)
         for kind, ceiling in found.items():
-            near = limited_by(theta, rows, verdict.forbidden_of(rows, kind, *where))
-            assert (near == (ceiling < verdict.CLOSE * lowest)).all(), (kind, where)
+            near = limited_by(theta, rows, forbidden_of(rows, kind, *where))
+            assert (near == (ceiling < CLOSE * lowest)).all(), (kind, where)
 
 
 def test_a_forbidden_limit_is_none_of_what_is_found() -> None:
     rng = np.random.default_rng(2)
     rows = drawn_rows(rng)
-    forbidden = verdict.forbidden_of(rows, "disk", "read", "large")
+    forbidden = forbidden_of(rows, "disk", "read", "large")
     theta = sought(rows, rng, drawn_particles(rng, 120), 60, forbidden)
     assert theta.shape[0] == 120 and limited_by(theta, rows, forbidden).mean() < 0.1
     with pytest.raises(ValueError, match="no limit to forbid"):
-        verdict.forbidden_of(rows, "disk_iops", "read", "large")
+        forbidden_of(rows, "disk_iops", "read", "large")

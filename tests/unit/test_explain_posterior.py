@@ -12,9 +12,11 @@ import pytest
 import shares
 from made_evidence import GIB, KIB, MB, MIB, SECOND, SERVER, Server, evidence, ladder, level, point, theta_of
 from naslab.explain import fitted, inference, verdict
+from naslab.explain.challenge import challenged
 from naslab.explain.forward import predict, values_of
 from naslab.explain.hypotheses import AT, HIGH, LOW, Array, link_rate, log_prior, switched_on
 from naslab.explain.inference import (
+    LEARNED,
     OFF,
     Guess,
     Posterior,
@@ -401,6 +403,30 @@ def test_a_limit_stays_certain_where_no_other_server_explains_the_rows() -> None
         found = infer(shown, runs=1)
         assert verdict._rivalled(shown, found, "disk", ("read", "large")) == 1.0, f"seed {seed}"
         assert verdict.judge(shown, found)[0].first.probability >= verdict.CERTAIN, f"seed {seed}"
+
+
+def test_a_server_that_the_sampler_missed_is_taken_over() -> None:
+    """Every particle is a link of 60 MB/s. The rows are those of a link twice as fast and of disks behind a cache."""
+    shown = rows_of(ladder(Server(link=118e6, disk_read=60e6, disk_write=60e6), noise=0.02))
+    assert shown is not None
+    slow = theta_of(200, link=60e6, cache=1e12, disk_read=1e9, disk_write=1e9)
+    slow = np.clip(slow + 0.002 * np.random.default_rng(5).standard_normal(slow.shape), LOW + 1e-9, HIGH - 1e-9)
+    missed = Posterior(slow, np.full(200, 1 / 200), np.zeros(200, np.int64), np.zeros(1))
+    found = challenged(shown, missed)
+    assert log_likelihood(found.theta, shown).max() > log_likelihood(slow, shown).max() + 10
+    large = {each.op: each.first.kind for each in verdict.judge(shown, found) if each.size == "large"}
+    assert large == {"read": "disk", "write": "disk"}
+    assert found.weight.sum() == pytest.approx(1.0) and len(found.weight) == len(found.theta) == len(found.run)
+
+
+def test_a_challenge_leaves_no_better_server_behind() -> None:
+    shown = rows_of(ladder(Server(link=118e6, disk_read=60e6, disk_write=60e6), noise=0.02))
+    assert shown is not None
+    found = infer(shown, runs=1)
+    after = challenged(shown, found)
+    best = [float(log_likelihood(each.theta, shown).max()) for each in (found, after)]
+    assert best[1] >= best[0]
+    assert all(like < best[1] + LEARNED for like in after.rivals.values())
 
 
 DISK_CREDIT = {"bucket_on": 0.99, "base": 50e6, "burst": 6.0, "lasts_s": 20.0, "scope": 1e-3 ** (0.5 / 7), "link": 1e9,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from made_evidence import MB, Server, evidence, ladder, level, theta_of
-from naslab.explain import inference, verdict
+from naslab.explain import challenge, inference
 from naslab.explain.ceilings import CLASSES, ceilings
 from naslab.explain.evidence import Evidence
 from naslab.explain.hypotheses import HIGH, LOW, Array
@@ -59,7 +59,7 @@ def test_a_disk_is_not_certain_where_a_link_of_that_rate_explains_as_much(
     Search from whole explanations alone did not find the link here, and the disk was named at 0.97 and 0.98.
     """
     monkeypatch.setattr(inference, "seed_of", lambda _: 2)
-    monkeypatch.setattr(verdict, "seed_of", lambda _: 2)
+    monkeypatch.setattr(challenge, "seed_of", lambda _: 2)
     found = rows_of(ladder(Server(link=1100 * MB, uplink=34 * MB), noise=0.01, seed=draw))
     assert found is not None
     for each in judge(found):

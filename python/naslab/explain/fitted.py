@@ -5,6 +5,7 @@ One fit serves the verdict, `naslab whatif` and the regimes of the run's cells: 
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,10 +17,11 @@ import numpy as np
 
 import naslab
 from naslab._engine import infer_version
+from naslab.explain.challenge import thorough
 from naslab.explain.evidence import Evidence
 from naslab.explain.forward import values_of
 from naslab.explain.hypotheses import AT, HIGH, LOW, Array, switched_on
-from naslab.explain.inference import BELIEVED, PARTICLES, RUNS, Posterior, infer
+from naslab.explain.inference import BELIEVED, PARTICLES, RUNS, Posterior
 from naslab.explain.loads import Load, rows_of_loads
 from naslab.explain.rows import Rows, rows_of
 from naslab.explain.stations import split
@@ -39,7 +41,7 @@ STRANGE = 0.4
 REMEMBERED = 8
 FILES = (
     "hypotheses", "ceilings", "forward", "rows", "inference", "stations", "loads", "evidence", "verdict", "conclusion",
-    "measured", "reasons", "compiled", "coherent", "rivals", "trust", "neighbour",
+    "measured", "reasons", "compiled", "coherent", "rivals", "challenge", "trust", "neighbour",
 )  # fmt: skip
 """All that a verdict follows from, but for the engine's part."""
 
@@ -55,9 +57,9 @@ _MADE: dict[tuple[int, int, int], Posterior] = {}
 
 
 def posterior_of(
-    rows: Rows, runs: int = RUNS, count: int = PARTICLES, make: Callable[[Rows, int, int], Posterior] = infer
+    rows: Rows, runs: int = RUNS, count: int = PARTICLES, make: Callable[[Rows, int, int], Posterior] = thorough
 ) -> Posterior:  # fmt: skip
-    """`infer`, or another sampler, once for the same data within one process."""
+    """`thorough`, or another sampler, once for the same data within one process."""
     key = (_fingerprint(rows), runs, count)
     if key not in _MADE:
         while len(_MADE) >= REMEMBERED:
@@ -216,7 +218,8 @@ def _as_seen(posterior: Posterior) -> Posterior:
     if not bucket.any() or posterior.share(bucket) >= BELIEVED:
         return posterior
     weight = posterior.weight[~bucket]
-    return Posterior(posterior.theta[~bucket], weight / weight.sum(), posterior.run[~bucket], posterior.evidence)
+    theta, run = posterior.theta[~bucket], posterior.run[~bucket]
+    return dataclasses.replace(posterior, theta=theta, weight=weight / weight.sum(), run=run)
 
 
 def document_of(evidence: Evidence, runs: int = RUNS) -> Mapping[str, Any]:

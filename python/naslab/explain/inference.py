@@ -15,7 +15,7 @@ import dataclasses
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -245,7 +245,8 @@ def _shares(evidence: Sequence[float]) -> Array:
 class Posterior:
     """Particles of all structures, with the weight of each; weights sum to 1. run: which structure each is of.
 
-    noise: standard deviation of the log rates beside what was measured and the model's error, see `noisier`.
+    noise: standard deviation of the log rates beside what was measured and the model's error, see `noisier`. rivals: by
+    operation, size and limit the log likelihood of the best server with another limit, where one was sought.
     """
 
     theta: Array
@@ -253,6 +254,7 @@ class Posterior:
     run: NDArray[np.int64]
     evidence: Array
     noise: float = 0.0
+    rivals: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
 
     def share(self, mask: NDArray[Any]) -> float:
         """Probability of what is true of these particles."""
@@ -318,6 +320,23 @@ def _with_rivals(r: Rows, plain: tuple[Array, float], rng: Draw) -> tuple[Array,
     """The plain structure's particles, gathered with as many whose limits were exchanged for others."""
     theta = np.concatenate((plain[0], exchanged(plain[0], r, rng)))
     return _made(r, [(Guess(r).engine, _held(r), packed(theta), len(plain[0]), _seed(rng), "gather")])[0][0], plain[1]
+
+
+def taken_over(r: Rows, posterior: Posterior, theta: Array) -> Posterior:
+    """The posterior with particles that explain more than any of its own, `theta`, mixed into its plain structure.
+
+    Optional stations count for less by what the plain structure gained.
+    """
+    rng, mine = np.random.default_rng(seed_of(r) + len(theta)), posterior.run == 0
+    before = posterior.theta[mine]
+    plain = mixed(r, [(before, 0.0), (_without(theta), 0.0)], rng)[0]
+    gained = float(log_likelihood(plain, r).max() - log_likelihood(before, r).max())
+    others = posterior.weight[~mine] * math.exp(-max(gained, 0.0) / GAIN_ERROR)
+    weight = np.concatenate((np.full(len(plain), posterior.weight[mine].sum() / len(plain)), others))
+    return dataclasses.replace(
+        posterior, theta=np.concatenate((plain, posterior.theta[~mine])), weight=weight / weight.sum(),
+        run=np.concatenate((np.zeros(len(plain), np.int64), posterior.run[~mine])), rivals={},
+    )  # fmt: skip
 
 
 def _structures(

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from naslab import _engine
-from naslab.explain.ceilings import BUSY_DEPTH, CLASSES, REACH_BYTES, ceilings, charge_of
-from naslab.explain.compiled import limited_by
+from naslab.explain.ceilings import CLASSES, ceilings
+from naslab.explain.challenge import CLOSE, RIVAL_EXCLUDED, fairly, rivals, thorough
 from naslab.explain.hypotheses import (
     AS_COPIED,
     AT,
@@ -26,17 +25,12 @@ from naslab.explain.hypotheses import (
     LOW,
     NONE_BYTES,
     Array,
-    one_way,
     switched_on,
-    uncached,
 )  # fmt: skip
-from naslab.explain.inference import MISFIT, Posterior, infer, log_likelihood, noisier, residuals, seed_of, sought
-from naslab.explain.rivals import exchanged
+from naslab.explain.inference import MISFIT, Posterior, noisier, residuals
 from naslab.explain.rows import Rows
 from naslab.explain.steps import LARGE_RECORD, SMALL_RECORD
 
-CLOSE = 1.1
-"""Ceilings within this factor are both named."""
 CLOSE_SHARE = 0.3
 """Probability of a close second from which on no single one is named with certainty."""
 BESIDE, EXCLUDED = 1.05, 2.0
@@ -48,9 +42,6 @@ CERTAIN, DOUBTED = 0.9, 0.89
 bounded 95 in 100 were right on the development seeds 1001 and 2002; that is not enough to be called certain."""
 TRIED = 80
 """Particles in which that is tried."""
-RIVALS, RIVAL_EXCLUDED, FORBIDDEN = 160, 4.0, 60.0
-"""Particles of a search for other explanations; nats of the likelihood by which the best of them is excluded; nats that
-the one which is doubted costs in it."""
 FITS = 0.05
 """Share of rows that may be unexplained by chance; where it is more, as much certainty is missing."""
 DISKS = ("disk", "disk_iops")
@@ -123,7 +114,7 @@ class ClassVerdict:
 
 def judge(r: Rows, posterior: Posterior | None = None) -> list[ClassVerdict]:
     """The verdict on every kind of I/O that the rows tell of."""
-    posterior = posterior or infer(r)
+    posterior = posterior or thorough(r)
     r = noisier(r, posterior.noise)
     z = residuals(posterior.theta, r)
     posterior = _plausible(r, posterior, z)
@@ -292,7 +283,7 @@ def _hidden(
     mine = np.flatnonzero(table.argmin(0) == names.index(first))
     if not len(mine):
         return 1.0
-    likes = _fairly(posterior.theta[mine], r)
+    likes = fairly(posterior.theta[mine], r)
     best = mine[np.argsort(-likes)[:TRIED]]
     theta, rate = posterior.theta[best], table[names.index(first)][best] * BESIDE
     record = float(LARGE_RECORD if size == "large" else SMALL_RECORD)
@@ -300,48 +291,18 @@ def _hidden(
         if kind == first:
             continue
         near = table[names.index(kind)][mine] < BESIDE * table[names.index(first)][mine]
-        closest = max(float(_fairly(changed, r).max()), float(likes[near].max()) if near.any() else -np.inf)
+        closest = max(float(fairly(changed, r).max()), float(likes[near].max()) if near.any() else -np.inf)
         if likes.max() - closest < EXCLUDED:
             return DOUBTED
     return 1.0
 
 
-def _fairly(theta: Array, r: Rows) -> Array:
-    """The likelihood, where a server without a cache and a link shaped one way count as much as others: only data
-    exclude them."""
-    return np.asarray(log_likelihood(theta, r) + uncached(theta) + one_way(theta))
-
-
 def _rivalled(r: Rows, posterior: Posterior, first: str, where: tuple[str, str]) -> float:
-    """Highest probability of a limit: less than one where a server with another limit explains the rows as well.
-
-    How much of the sampler's particles lie in each of several explanations is left to chance; how well the best of each
-    explains the rows is not. So servers are sought in which this limit is well above the lowest, and the likelihoods of
-    the best are compared. Credit that was not spent explains everything, and is left to its prior.
-    """
-
-    forbidden = forbidden_of(r, first, *where)
-
-    def masked(theta: Array) -> Array:
-        near = limited_by(theta, r, forbidden)
-        return np.asarray(_fairly(theta, r) - FORBIDDEN * (near | switched_on(theta, "bucket_on")))
-
-    likes, best = _fairly(posterior.theta, r), float(masked(posterior.theta).max())
-    if likes.max() - best >= RIVAL_EXCLUDED:
-        rng = np.random.default_rng(seed_of(r) + CLASSES.index(where))
-        plain = posterior.theta[posterior.run == 0]
-        found = sought(r, rng, exchanged(plain, r, rng), RIVALS, forbidden)
-        best = max(best, float(masked(found).max()))
-    return 1.0 if likes.max() - best >= RIVAL_EXCLUDED else DOUBTED
-
-
-def forbidden_of(r: Rows, kind: str, op: str, size: str) -> _engine.Forbidden:
-    """That a kind of limit is at most `CLOSE` above the lowest ceiling of servers without a bucket; see `ceilings`."""
-    record = float(LARGE_RECORD if size == "large" else SMALL_RECORD)
-    return _engine.Forbidden(
-        kind, CLOSE, FORBIDDEN, op == "read", size == "large", record, charge_of(r, record),
-        max(r.max_set_bytes, REACH_BYTES), float(r.granted_depth), float(BUSY_DEPTH),
-    )  # fmt: skip
+    """Highest probability of a limit: less than one where a server with another limit explains the rows as well."""
+    best = posterior.rivals.get((*where, first))
+    if best is None:
+        best = rivals(r, posterior, first, *where)[1]
+    return 1.0 if fairly(posterior.theta, r).max() - best >= RIVAL_EXCLUDED else DOUBTED
 
 
 def _beside(theta: Array, rate: Array, record: float, op: str, size: str, here: bool) -> Iterator[tuple[str, Array]]:
