@@ -101,6 +101,8 @@ def test_slow_operations_that_end_after_the_load_are_no_fall(cli: Cli, tmp_path:
     cell = document["cells"][-1]
     assert (cell["stop_reason"], cell["limit_ns"]) == ("duration", 20_000_000_000)
     assert cell["window_ns"] > cell["limit_ns"] + 500_000_000
+    (worker,) = cell["workers_detail"]
+    assert worker["kinds"]["read"]["iops_stddev"] < 0.05 * cell["iops"]
     assert [each for each in document["cells"] if each["regime"] == "burst"] == []
 
 

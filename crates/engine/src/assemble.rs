@@ -68,7 +68,7 @@ pub(crate) fn assemble(job: &CellJob, workers: &[WorkerResult], around: &Around,
         errors_by_status: statuses(&merged),
         first_error: first_error(workers, target),
         kinds: kinds(&merged, &mut blobs),
-        workers: workers.iter().map(|w| summary(w, job.spec.interval_ns)).collect(),
+        workers: workers.iter().map(|w| summary(w, &job.spec)).collect(),
         cpu_user_ns: cpu.user_ns,
         cpu_system_ns: cpu.system_ns,
         generation_cpu_ns: workers.iter().map(|w| w.generation_ns).sum(),
@@ -242,7 +242,7 @@ fn kinds(merged: &Recorder, blobs: &mut Vec<Vec<u8>>) -> BTreeMap<&'static str, 
     out
 }
 
-fn summary(w: &WorkerResult, interval_ns: u64) -> WorkerSummary {
+fn summary(w: &WorkerResult, spec: &CellSpec) -> WorkerSummary {
     let (ops, bytes) = w.recorder.totals();
     WorkerSummary {
         worker: w.worker,
@@ -251,12 +251,15 @@ fn summary(w: &WorkerResult, interval_ns: u64) -> WorkerSummary {
         start_ns: w.start_ns,
         end_ns: w.end_ns,
         duration_ns: w.end_ns.saturating_sub(w.start_ns).saturating_sub(w.pause_ns),
-        kinds: worker_kinds(w, interval_ns),
+        kinds: worker_kinds(w, spec),
     }
 }
 
-fn worker_kinds(w: &WorkerResult, interval_ns: u64) -> BTreeMap<&'static str, WorkerKind> {
-    let whole = (w.ack_ns.saturating_sub(w.start_ns) / interval_ns.max(1)) as usize;
+fn worker_kinds(w: &WorkerResult, spec: &CellSpec) -> BTreeMap<&'static str, WorkerKind> {
+    // What was outstanding when the time was up is answered alone: that is no rate.
+    let limit_ns = spec.duration_ns.filter(|_| w.stop == StopReason::Duration).unwrap_or(u64::MAX);
+    let interval_ns = spec.interval_ns;
+    let whole = (w.ack_ns.saturating_sub(w.start_ns).min(limit_ns) / interval_ns.max(1)) as usize;
     let of = |(kind, name): (usize, &'static str)| {
         let record = w.recorder.kinds[kind].as_ref()?;
         let found = WorkerKind {

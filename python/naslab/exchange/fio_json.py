@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from naslab import __version__
 from naslab.errors import UsageError
+from naslab.results.cell import loaded_ns
 from naslab.units import size_text
 
 if TYPE_CHECKING:
@@ -225,14 +226,14 @@ def _distribution(histogram: Histogram | None) -> dict[str, Any]:
 
 
 def _over_time(run: Run, cell: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """fio's samples of rate: ours are the whole intervals of the series; zeros, as fio's, in a run shorter than one."""
+    """fio's samples of rate: ours are the whole intervals of the load; zeros, as fio's, in a run shorter than one."""
     import numpy as np
 
     rows = run.series(cell)
     if not len(rows):
         return {}
     interval_s = (cell.get("interval_ns") or 0) / 1e9
-    whole = rows[: int((cell.get("window_ns") or 0) / 1e9 / interval_s)] if interval_s else rows[:0]
+    whole = rows[: int(loaded_ns(cell) / 1e9 / interval_s)] if interval_s and cell.get("window_ns") else rows[:0]
     made: dict[str, Any] = {}
     for name, column, unit in (("bw", f"{kind}_bytes", 1024), ("iops", f"{kind}_ops", 1)):
         rates = whole[column] / interval_s / unit if len(whole) else np.zeros(1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from naslab.commands.diskspd.plan import PlannedSpan
 from naslab.commands.diskspd.processors import Usage
+from naslab.results.cell import loaded_ns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -173,12 +174,12 @@ def figures_of(run: Run, planned: PlannedSpan, cpus: int, processors: Sequence[U
 
 
 def _counts(run: Run, cell: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Operations of each kind that occurred in each whole interval.
+    """Operations of each kind that occurred in each whole interval in which some were started.
 
     The last one counts when it lacks less than 1 %: pauses, which are no measured time, end a test of 3 s at 2.998 s.
     """
     series, each_ns = run.series(cell), cell["interval_ns"]
-    whole = min(len(series), (cell["duration_ns"] + each_ns // 100) // each_ns)
+    whole = min(len(series), (min(cell["duration_ns"], loaded_ns(cell)) + each_ns // 100) // each_ns)
     known = [kind for kind in KINDS if whole and cell["kinds"].get(kind, {}).get("ops")]
     return {kind: [int(n) for n in series[f"{kind}_ops"][:whole]] for kind in known}
 
