@@ -91,6 +91,7 @@ impl State {
         job.settle_read(file_len);
         let (offset, len) = job.ask;
         job.payload = len.min(file_len.saturating_sub(offset));
+        let follows = self.follows(&job);
         let loaded = if job.payload == 0 {
             now_ns
         } else if self.server_cache.on() {
@@ -100,15 +101,19 @@ impl State {
         };
         if let Some(file) = self.tree.file_mut(job.file) {
             let end = offset + job.payload;
-            let follows =
-                self.config.server_reads_ahead_early && file.next_read.abs_diff(offset) <= OVERTAKEN * job.payload;
+            file.next_read = if follows { end.max(file.next_read) } else { end };
             if !follows {
                 file.ahead.clear();
             }
-            file.next_read = if follows { end.max(file.next_read) } else { end };
         }
         *self.job_mut(id) = job;
         Next::At(loaded, Stage::Loaded)
+    }
+
+    /// Whether a read continues what a server that reads ahead early has fetched for.
+    fn follows(&self, job: &Job) -> bool {
+        let next = self.tree.file(job.file).map_or(0, |f| f.next_read);
+        self.config.server_reads_ahead_early && next.abs_diff(job.ask.0) <= OVERTAKEN * job.payload
     }
 
     fn disk_read(&mut self, file: u32, offset: u64, len: u64, now_ns: u64) -> u64 {
@@ -127,9 +132,9 @@ impl State {
         job.fill = (first, end);
         let missed = |r: &(u64, u64)| asked_end.min(r.1 * page) - offset.max(r.0 * page);
         let hit = job.payload - runs.iter().map(missed).sum::<u64>();
-        let next = self.tree.file(job.file).map_or(0, |f| f.next_read);
-        let early = self.config.server_reads_ahead_early;
-        if let Some(last) = runs.last_mut().filter(|r| r.1 == end && next == offset && !early) {
+        let waits = !self.config.server_reads_ahead_early;
+        let sequential = self.tree.file(job.file).map(|f| f.next_read) == Some(offset);
+        if let Some(last) = runs.last_mut().filter(|r| r.1 == end && sequential && waits) {
             last.1 += self.config.server_read_ahead_bytes / page;
             job.fill.1 = last.1.min(file_len.div_ceil(page));
         }
@@ -139,7 +144,7 @@ impl State {
             let rate = self.config.server_cache_bytes_per_s;
             loaded = self.memory.send(now_ns, hit, rate);
         }
-        loaded = loaded.max(match early && next.abs_diff(offset) <= OVERTAKEN * job.payload {
+        loaded = loaded.max(match self.follows(job) {
             true => self.follow(job.file, file_len, end, &runs, now_ns),
             false => self.fetch(job.file, file_len, &runs, now_ns),
         });

@@ -69,7 +69,7 @@ def challenged(r: Rows, posterior: Posterior) -> Posterior:
 def _sure(r: Rows, posterior: Posterior) -> Iterator[tuple[str, str, str]]:
     """Kinds of I/O with a limit that most of the particles have: (operation, size, limit)."""
     for op, size in CLASSES:
-        if not ((r.read == (op == "read")) & ~r.null & (r.weight > 0)).any():
+        if not r.tells(op):
             continue
         table = ceilings(posterior.theta, r, op, size)
         lowest = np.array(list(table.values())).argmin(0)
@@ -86,17 +86,18 @@ def rivals(r: Rows, posterior: Posterior, first: str, op: str, size: str) -> tup
     """
     forbidden = forbidden_of(r, first, op, size)
 
-    def masked(theta: Array) -> Array:
+    def masked(theta: Array, likes: Array) -> Array:
         near = limited_by(theta, r, forbidden)
-        return np.asarray(fairly(theta, r) - FORBIDDEN * (near | switched_on(theta, "bucket_on")))
+        return np.asarray(likes - FORBIDDEN * (near | switched_on(theta, "bucket_on")))
 
-    best = float(masked(posterior.theta).max())
-    if float(fairly(posterior.theta, r).max()) - best < RIVAL_EXCLUDED:
+    likes = fairly(posterior.theta, r)
+    best = float(masked(posterior.theta, likes).max())
+    if float(likes.max()) - best < RIVAL_EXCLUDED:
         return posterior.theta[:0], best
     rng = np.random.default_rng(seed_of(r) + CLASSES.index((op, size)))
     plain = posterior.theta[posterior.run == 0]
     found = sought(r, rng, exchanged(plain, r, rng), RIVALS, forbidden)
-    likes = masked(found)
+    likes = masked(found, fairly(found, r))
     return found[likes > likes.max() - FORBIDDEN / 2], max(best, float(likes.max()))
 
 

@@ -165,6 +165,10 @@ class Rows:
         """Slots of a connection that one operation takes: SMB counts credits of 64 KiB (MS-SMB2 3.1.5.2)."""
         return np.maximum(np.ceil(self.record / CREDIT_BYTES), 1.0) if self.protocol == "smb" else np.ones(len(self))
 
+    def tells(self, op: str) -> bool:
+        """Whether any row that counts is a load of this operation."""
+        return bool(((self.read == (op == "read")) & ~self.null & (self.weight > 0)).any())
+
     def stopped(self, op: str, size: str) -> float:
         """Share of the time in which nothing moved, of one kind of I/O where that was watched for long enough."""
         return self.stall.get(f"{op} {size}", self.stall.get(size, 0.0))

@@ -119,7 +119,7 @@ def judge(r: Rows, posterior: Posterior | None = None) -> list[ClassVerdict]:
     z = residuals(posterior.theta, r)
     posterior = _plausible(r, posterior, z)
     off = _weighted_median(np.abs(z), posterior.weight)
-    return [_class(r, posterior, off, op, size) for op, size in CLASSES if _is_told(r, op)]
+    return [_class(r, posterior, off, op, size) for op, size in CLASSES if r.tells(op)]
 
 
 def _plausible(r: Rows, posterior: Posterior, z: Array) -> Posterior:
@@ -132,10 +132,6 @@ def _plausible(r: Rows, posterior: Posterior, z: Array) -> Posterior:
         locked = switched_on(posterior.theta, "lock_on") & (z[:, shared].min(axis=1) < -MISFIT)
         weight = weight * np.where(locked, LOCK_UNSEEN, 1.0)
     return dataclasses.replace(posterior, weight=weight / weight.sum())
-
-
-def _is_told(r: Rows, op: str) -> bool:
-    return bool(((r.read == (op == "read")) & ~r.null & (r.weight > 0)).any())
 
 
 def _class(r: Rows, posterior: Posterior, off: Array, op: str, size: str) -> ClassVerdict:
