@@ -217,7 +217,7 @@ def default_signals() -> None:
 
 
 def wait_until(condition: Callable[[], object], child: subprocess.Popen[str], what: str) -> None:
-    """Waits for a moment in the life of `child`. Fails when it ended before, or after a minute."""
+    """Waits for a moment in the life of `child`. Fails when it ended before, or after `HANG_S`."""
     deadline = time.monotonic() + HANG_S
     while not condition():
         if child.poll() is not None:

@@ -213,7 +213,8 @@ def test_clean_takes_a_timeout(cli: Cli) -> None:
     refused = cli("clean", cli.target, "--timeout", "0s").sound()
     assert refused.code == 2 and "--timeout '0s'" in refused.err
     with socket.create_server(("127.0.0.1", 0)) as deaf:
-        done = cli("clean", f"nfs://127.0.0.1:{deaf.getsockname()[1]}/x", "--timeout", "1s").sound()
+        # It waits for 30 s where nothing is said.
+        done = cli("clean", f"nfs://127.0.0.1:{deaf.getsockname()[1]}/x", "--timeout", "1s", timeout=20).sound()
         assert done.code == 2 and done.err
 
 

@@ -376,4 +376,5 @@ def test_an_ended_command_ends_its_server(number: signal.Signals, cli: Cli, tmp_
     wait_until(lambda: cli.cells_stored() > 0, child, "a cell")
     child.send_signal(number)
     child.communicate(timeout=HANG_S)
+    assert child.returncode != 0, "it was ended, and did not end by itself"
     wait_for(lambda: left_processes(tmp_path / "t") == [] and not list((tmp_path / "t").glob("naslab-lab-*")))

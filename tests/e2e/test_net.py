@@ -69,7 +69,7 @@ def test_ctrl_c_ends_either_side(cli: Cli) -> None:
 
 def test_the_far_side_ends_in_the_middle(cli: Cli) -> None:
     far = Far(cli)
-    near = cli.start("reference", "net", far.place, "--duration", "60s")
+    near = cli.start("reference", "net", far.place, "--duration", "10m")
     assert near.stderr is not None and "sending" in near.stderr.readline()
     far.process.kill()
     far.end()

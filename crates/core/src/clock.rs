@@ -115,7 +115,7 @@ mod tests {
         let clock = Clock::real();
         let from = clock.ticks();
         let (span, tick) = (clock.span_ns(from, from + clock.ticks_of(1_000_000_000)), clock.span_ns(from, from + 1));
-        assert!(span.abs_diff(1_000_000_000) <= tick + 10, "{span}"); // a tick of an ARM machine may take 16 ns
+        assert!(span.abs_diff(1_000_000_000) < tick + 10, "{span}"); // a tick of an ARM machine may take 16 ns
         assert_eq!(clock.span_ns(from, from.saturating_sub(5)), 0);
         assert_eq!(Clock::new_virtual().ticks_of(7), 7);
     }
