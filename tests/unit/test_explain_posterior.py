@@ -12,11 +12,11 @@ import pytest
 import shares
 from made_evidence import GIB, KIB, MB, MIB, SECOND, SERVER, Server, evidence, ladder, level, point, theta_of
 from naslab.explain import fitted, inference, verdict
-from naslab.explain.challenge import challenged
+from naslab.explain.ceilings import CLASSES
+from naslab.explain.challenge import RIVAL_EXCLUDED, challenged
 from naslab.explain.forward import predict, values_of
 from naslab.explain.hypotheses import AT, HIGH, LOW, Array, link_rate, log_prior, switched_on
 from naslab.explain.inference import (
-    LEARNED,
     OFF,
     Guess,
     Posterior,
@@ -419,14 +419,17 @@ def test_a_server_that_the_sampler_missed_is_taken_over() -> None:
     assert found.weight.sum() == pytest.approx(1.0) and len(found.weight) == len(found.theta) == len(found.run)
 
 
-def test_a_challenge_leaves_no_better_server_behind() -> None:
+def test_a_sound_posterior_is_challenged_once_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = rows_of(ladder(Server(link=118e6, disk_read=60e6, disk_write=60e6), noise=0.02))
     assert shown is not None
     found = infer(shown, runs=1)
     after = challenged(shown, found)
-    best = [float(log_likelihood(each.theta, shown).max()) for each in (found, after)]
-    assert best[1] >= best[0]
-    assert all(like < best[1] + LEARNED for like in after.rivals.values())
+    assert after.theta is found.theta
+    assert set(after.rivals) == {(*where, "disk" if where[1] == "large" else "disk_iops") for where in CLASSES}
+    best = float(log_likelihood(found.theta, shown).max())
+    assert all(like < best - RIVAL_EXCLUDED for like in after.rivals.values())
+    monkeypatch.setattr(verdict, "rivals", None)  # nothing is sought a second time
+    assert all(each.first.probability >= verdict.CERTAIN for each in verdict.judge(shown, after))
 
 
 DISK_CREDIT = {"bucket_on": 0.99, "base": 50e6, "burst": 6.0, "lasts_s": 20.0, "scope": 1e-3 ** (0.5 / 7), "link": 1e9,
